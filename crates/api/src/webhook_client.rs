@@ -1,10 +1,21 @@
 //! Where a webhook is called: at a URL, or at a Service. What is wrong with either, in the words
 //! that clients know.
 
+use std::collections::BTreeSet;
+
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::{is_dns_subdomain, is_port_number};
+use apimachinery::validation::{is_dns_subdomain, is_dns1035_label, is_port_number};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
 
+use crate::certificates::pem;
+use crate::check;
+
+/// Of reviews of any kind: those that we know.
+const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// What a URL consists of that a webhook's may or may not have.
@@ -126,6 +137,87 @@ fn check_host(host: &str) -> Result<(), String> {
     match name.chars().find(|it| !is_allowed(it)) {
         Some(other) => Err(format!("invalid character {:?} in host name", other.to_string())),
         None => check_escapes(name),
+    }
+}
+
+/// At one of both.
+pub(crate) fn validate_place(
+    url: Option<&str>,
+    service: Option<ServiceTarget<'_>>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    match (url, service) {
+        (Some(url), None) => validate_url(url, &path.child("url"), errors),
+        (None, Some(target)) => validate_service(&target, &path.child("service"), errors),
+        _ => errors.required(path, "exactly one of url or service is required"),
+    }
+}
+
+/// What becomes of versions of which we know none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    Refused,
+    Tolerated,
+}
+
+pub(crate) fn has_known_review_version(versions: &[String]) -> bool {
+    versions.iter().any(|it| REVIEW_VERSIONS.contains(&it.as_str()))
+}
+
+pub(crate) fn known_review_versions() -> String {
+    REVIEW_VERSIONS.join(", ")
+}
+
+/// The versions of reviews that a webhook understands; `missing` is said if there are none.
+pub(crate) fn validate_review_versions(
+    versions: &[String],
+    missing: &str,
+    unknown: Unknown,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    if versions.is_empty() {
+        return errors.required(path, missing);
+    }
+    let mut seen = BTreeSet::new();
+    for (index, version) in versions.iter().enumerate() {
+        let path = path.index(index);
+        if seen.insert(version) {
+            check::format(version, &is_dns1035_label(version), &path, errors);
+        } else {
+            errors.invalid(&path, version.as_str(), "duplicate version");
+        }
+    }
+    if unknown == Unknown::Refused && !has_known_review_version(versions) {
+        let why = format!("must include at least one of {}", known_review_versions());
+        errors.invalid(path, versions.to_vec(), &why);
+    }
+}
+
+/// What is wrong with authorities, if they are no use.
+pub(crate) fn ca_bundle_problem(bundle: &[u8]) -> Option<String> {
+    if bundle.is_empty() {
+        return None;
+    }
+    let blocks = std::str::from_utf8(bundle).map(pem::blocks).unwrap_or_default();
+    let is_certificate = |it: &&pem::Block| it.label == "CERTIFICATE";
+    let is_read = |it: &pem::Block| X509Certificate::from_der(&it.bytes).is_ok();
+    if blocks.iter().any(|it| is_certificate(&it) && !it.has_headers && is_read(it)) {
+        return None;
+    }
+    let unread = blocks.iter().find(is_certificate).map(|it| X509Certificate::from_der(&it.bytes));
+    let why = match unread {
+        Some(Err(err)) => format!("failed to parse certificate: {err}"),
+        Some(Ok(_)) => "no valid certificate authority data seen".to_owned(),
+        None => "unable to parse bytes as PEM block".to_owned(),
+    };
+    Some(format!("unable to load root certificates: {why}"))
+}
+
+pub(crate) fn validate_ca_bundle(bundle: &[u8], path: &Path, errors: &mut FieldErrors) {
+    if let Some(why) = ca_bundle_problem(bundle) {
+        errors.invalid(path, STANDARD.encode(bundle), &why);
     }
 }
 

@@ -35,6 +35,7 @@ mod plan;
 
 mod namespaces;
 
+mod conversion;
 mod relay;
 mod webhooks;
 

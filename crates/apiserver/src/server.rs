@@ -26,6 +26,7 @@ use crate::aggregated::Aggregated;
 use crate::aggregation::Aggregation;
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::conversion::Conversions;
 use crate::documents::Documents;
 use crate::enabled;
 use crate::flow::Flow;
@@ -151,6 +152,7 @@ impl Server {
         let legacy_tokens = LegacyTokens::default();
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
+        let conversions = Conversions::new(caller.clone(), &world.random, &metrics);
         let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
         let policies = policies(&registry, &cache);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
@@ -163,6 +165,7 @@ impl Server {
             legacy_tokens: legacy_tokens.clone(),
             webhooks: &webhooks,
             policies: &policies,
+            conversions,
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
         let aggregation = Aggregation::shared(&aggregated, &registry, &world);

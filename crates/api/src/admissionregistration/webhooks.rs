@@ -10,18 +10,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{
-    is_dns_subdomain, is_dns1035_label, validate_label_selector, validate_older_label_selector,
+    is_dns_subdomain, validate_label_selector, validate_older_label_selector,
 };
 
 use super::expressions::Sees;
 use super::match_resources::MATCH_POLICIES;
 use super::policies::{FAILURE_POLICIES, REINVOCATION_POLICIES};
 use super::{match_conditions, rules};
-use crate::check;
-use crate::webhook_client::{self, ServiceTarget};
+use crate::webhook_client::{self, ServiceTarget, Unknown};
 
-/// Versions of AdmissionReview that a server can send.
-const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 /// Of webhooks that can be asked on a dry run.
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
@@ -157,7 +154,7 @@ where
 
 impl Webhook<'_> {
     fn has_known_review_version(&self) -> bool {
-        self.review_versions.iter().any(|it| REVIEW_VERSIONS.contains(&it.as_str()))
+        webhook_client::has_known_review_version(self.review_versions)
     }
 
     fn has_invalid_selector(&self) -> bool {
@@ -223,23 +220,11 @@ impl Webhook<'_> {
         path: &Path,
         errors: &mut FieldErrors,
     ) {
-        let (all, known) = (self.review_versions, REVIEW_VERSIONS.join(", "));
-        if all.is_empty() {
-            return errors.required(path, &format!("must specify one of {known}"));
-        }
-        let mut seen = BTreeSet::new();
-        for (index, version) in all.iter().enumerate() {
-            let path = path.index(index);
-            if seen.insert(version) {
-                check::format(version, &is_dns1035_label(version), &path, errors);
-            } else {
-                errors.invalid(&path, version.as_str(), "duplicate version");
-            }
-        }
-        if !tolerated.any_review_version && !self.has_known_review_version() {
-            let why = format!("must include at least one of {known}");
-            errors.invalid(path, all.to_vec(), &why);
-        }
+        let missing = format!("must specify one of {}", webhook_client::known_review_versions());
+        let unknown =
+            if tolerated.any_review_version { Unknown::Tolerated } else { Unknown::Refused };
+        let all = self.review_versions;
+        webhook_client::validate_review_versions(all, &missing, unknown, path, errors);
     }
 }
 
@@ -272,18 +257,12 @@ fn validate_side_effects(value: &str, allowed: &[&str], path: &Path, errors: &mu
 }
 
 fn validate_client_config(config: &WebhookClientConfig, path: &Path, errors: &mut FieldErrors) {
-    match (&config.url, &config.service) {
-        (Some(url), None) => webhook_client::validate_url(url, &path.child("url"), errors),
-        (None, Some(service)) => {
-            // Upstream takes the one for the other when it names what is missing.
-            let target = ServiceTarget {
-                namespace: &service.name,
-                name: &service.namespace,
-                url_path: service.path.as_deref(),
-                port: service.port.unwrap_or(PORT),
-            };
-            webhook_client::validate_service(&target, &path.child("service"), errors);
-        }
-        _ => errors.required(path, "exactly one of url or service is required"),
-    }
+    // Upstream takes the one for the other when it names what is missing.
+    let service = config.service.as_ref().map(|service| ServiceTarget {
+        namespace: &service.name,
+        name: &service.namespace,
+        url_path: service.path.as_deref(),
+        port: service.port.unwrap_or(PORT),
+    });
+    webhook_client::validate_place(config.url.as_deref(), service, path, errors);
 }

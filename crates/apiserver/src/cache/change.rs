@@ -3,7 +3,7 @@
 //! by all watchers. No lock is held while it is made: the object in another version may have to be
 //! waited for.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use api::{Kind, Meta, Stored, protobuf};
 use apimachinery::ApiError;
@@ -15,6 +15,10 @@ use super::selection::Selection;
 use crate::faults;
 use crate::registry::Family;
 use crate::stored_bytes::replace_version;
+
+/// Of one change: each change of a definition makes its kinds anew, and nobody asks for old ones for
+/// long.
+const SERVED_MAX: usize = 16;
 
 pub struct Change {
     /// `None`: the object was deleted.
@@ -63,6 +67,10 @@ impl Change {
         revision: u64,
     ) -> Self {
         Self { object, previous, revision, seen: Default::default(), served: Mutex::default() }
+    }
+
+    fn served(&self) -> MutexGuard<'_, Vec<Served>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest state there is of the object.
@@ -138,16 +146,24 @@ impl Event {
             let served = family.serve(kind.as_ref(), vec![object.clone()]).await?;
             Ok(self.seen_with(served.into_iter().next().unwrap_or(object)))
         };
-        slot.get_or_init(ask).await.clone()
+        let seen = slot.get_or_init(ask).await.clone();
+        if seen.is_err() {
+            // All who waited have heard of it. Who comes again may have more luck.
+            self.change.served().retain(|it| !Arc::ptr_eq(&it.slot, &slot));
+        }
+        seen
     }
 
     fn slot(&self, kind: &Arc<dyn Kind>) -> Slot {
-        let mut served = self.change.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut served = self.change.served();
         let is_same = |it: &&Served| Arc::ptr_eq(&it.kind, kind) && it.event == self.kind;
         if let Some(known) = served.iter().find(is_same) {
             return known.slot.clone();
         }
         let slot = Slot::default();
+        if served.len() >= SERVED_MAX {
+            served.remove(0);
+        }
         served.push(Served { kind: kind.clone(), event: self.kind, slot: slot.clone() });
         slot
     }

@@ -8,6 +8,10 @@ use apimachinery::{ApiError, Scope};
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
+fn is_own(field: &str) -> bool {
+    field != NAME && field != NAMESPACE
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// `None`: all namespaces, or cluster scope.
@@ -66,8 +70,13 @@ impl Selection {
     /// The values that the kind's own fields have to have.
     pub(super) fn exact_fields(&self) -> impl Iterator<Item = (&str, &str)> {
         let exact = self.fields.terms.iter().filter(|(_, _, is_equal)| *is_equal);
-        let own = exact.filter(|(field, _, _)| field != NAME && field != NAMESPACE);
+        let own = exact.filter(|(field, _, _)| is_own(field));
         own.map(|(field, value, _)| (field.as_str(), value.as_str()))
+    }
+
+    /// The kind's own fields that it is about.
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.terms.iter().map(|it| it.0.as_str()).filter(|it| is_own(it))
     }
 
     pub fn matches(&self, meta: &Meta) -> bool {

@@ -43,6 +43,7 @@ use stdx::World;
 
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::conversion::Conversions;
 use crate::kubelets::Kubelets;
 use crate::legacy_tokens::LegacyTokens;
 use crate::pipeline::hooks::Hooks;
@@ -59,12 +60,13 @@ pub(crate) struct Needs<'a> {
     pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) webhooks: &'a Arc<Webhooks>,
     pub(crate) policies: &'a Arc<Policies>,
+    pub(crate) conversions: Conversions,
 }
 
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, .. } = needs;
-    let Needs { webhooks, policies, .. } = needs;
+    let Needs { webhooks, policies, conversions, .. } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
@@ -73,7 +75,11 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(certificate_signing_request::CertificateSigningRequests),
         Arc::new(component_status::ComponentStatuses),
         Arc::new(config_map::Tracking::default()),
-        Arc::new(custom_resource_definition::Definitions::new(registry.clone(), cache)),
+        Arc::new(custom_resource_definition::Definitions::new(
+            registry.clone(),
+            cache,
+            conversions,
+        )),
         Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),
         Arc::new(flow_control::FlowControl::default()),

@@ -61,7 +61,23 @@ pub(crate) fn select(request: &Request) -> Result<Selection, ApiError> {
         return Err(ApiError::bad_request(why));
     }
     selection.name.clone_from(&request.call.name);
+    validate_stored_fields(request, &selection)?;
     Ok(selection)
+}
+
+/// Objects are selected as they are stored, and nobody here knows what a webhook makes of a field.
+fn validate_stored_fields(request: &Request, selection: &Selection) -> Result<(), ApiError> {
+    let (kind, family) = (&request.kind, &request.family);
+    let is_stored = kind.names().version == kind.storage_version();
+    match selection.own_fields().next().filter(|_| family.is_slow() && !is_stored) {
+        None => Ok(()),
+        Some(field) => Err(ApiError::bad_request(format!(
+            "fieldSelector {field} cannot be used in {}, which a webhook converts to: use {}/{}, which is stored",
+            kind.names().api_version(),
+            kind.names().group,
+            kind.storage_version(),
+        ))),
+    }
 }
 
 pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError> {

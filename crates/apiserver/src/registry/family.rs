@@ -89,12 +89,13 @@ impl Family {
         if self.is_stored_as(kind) {
             return Some(Ok(stored.clone()));
         }
-        if self.is_slow() {
+        let api_version = kind.names().api_version();
+        if self.is_slow() && api_version_of(&stored.bytes) != Some(&api_version) {
             return None;
         }
         let completed = complete(kind, stored);
         let bytes = completed.as_ref().unwrap_or(&stored.bytes);
-        let converted = self.convert_one(bytes, &kind.names().api_version());
+        let converted = self.convert_one(bytes, &api_version);
         let converted = converted.map_err(|why| self.refuse(stored, kind, &why));
         Some(converted.map(|it| match it.or(completed) {
             None => stored.clone(),
@@ -102,46 +103,43 @@ impl Family {
         }))
     }
 
-    /// What is stored, as `kind` is served, all at once.
+    /// What is stored, as `kind` is served, all at once. Each is converted from the version that it
+    /// is stored in.
     pub async fn serve(
         &self,
         kind: &dyn Kind,
-        objects: Vec<Arc<Stored>>,
+        mut objects: Vec<Arc<Stored>>,
     ) -> Result<Vec<Arc<Stored>>, ApiError> {
         if self.is_stored_as(kind) {
             return Ok(objects);
         }
-        let Some(converter) = &self.converter else {
-            let served = objects.iter().filter_map(|it| self.serve_now(kind, it));
-            return served.collect();
+        let mut others = Vec::new();
+        for (index, object) in objects.iter_mut().enumerate() {
+            match self.serve_now(kind, object) {
+                Some(served) => *object = served?,
+                None => others.push(index),
+            }
+        }
+        let Some(converter) = self.converter.as_ref().filter(|_| !others.is_empty()) else {
+            return Ok(objects);
         };
-        let api_version = kind.names().api_version();
-        let complete = |it: &Arc<Stored>| complete(kind, it).unwrap_or_else(|| it.bytes.clone());
-        let all: Vec<Bytes> = objects.iter().map(complete).collect();
-        let is_other = |it: &Bytes| api_version_of(it) != Some(api_version.as_str());
-        let other: Vec<Bytes> = all.iter().filter(|it| is_other(it)).cloned().collect();
-        let n_other = other.len();
-        let mut converted = Vec::new();
-        if n_other > 0 {
-            let answer = converter.convert(other, &api_version).await;
-            converted = answer.map_err(|err| self.refuse_all(&objects, kind, err.message()))?;
+        let whole = |it: &Arc<Stored>| complete(kind, it).unwrap_or_else(|| it.bytes.clone());
+        let asked = others.iter().map(|index| whole(&objects[*index])).collect();
+        let converted = converter.convert(asked, &kind.names().api_version()).await?;
+        if converted.len() != others.len() {
+            let (n_converted, n_asked) = (converted.len(), others.len());
+            return Err(miscounted(n_converted, n_asked));
         }
-        if converted.len() != n_other {
-            let why = format!("{} objects were returned for {n_other}", converted.len());
-            return Err(self.refuse_all(&objects, kind, &why));
-        }
-        let mut converted = converted.into_iter();
-        let mut served = Vec::with_capacity(all.len());
-        for (bytes, stored) in all.into_iter().zip(objects) {
-            let bytes = if is_other(&bytes) { converted.next().unwrap_or(bytes) } else { bytes };
-            // Others may write JSON in another way than we do.
-            let object = kind.decode(&bytes);
-            let mut object = object.map_err(|err| self.refuse(&stored, kind, &err.to_string()))?;
+        for (index, json) in others.into_iter().zip(converted) {
+            let stored = &mut objects[index];
+            // Others may write JSON in another way than we do, and what nobody knows.
+            let object = kind.decode(&json);
+            let mut object = object.map_err(|err| self.refuse(stored, kind, &err.to_string()))?;
             object.meta_mut().resource_version = None;
             let bytes = with_version(&object.encode(), stored.meta.resource_version);
-            served.push(Arc::new(Stored::new(stored.meta.clone(), bytes)));
+            *stored = Arc::new(Stored::new(stored.meta.clone(), bytes));
         }
-        Ok(served)
+        Ok(objects)
     }
 
     /// The JSON of an object of this family in another version.
@@ -154,13 +152,15 @@ impl Family {
             return converted.map(|it| it.unwrap_or(json)).map_err(unreadable);
         };
         let mut converted = converter.convert(vec![json], api_version).await?;
-        match (converted.pop(), converted.is_empty()) {
-            // Others may write JSON in another way than we do.
-            (Some(json), true) => {
-                Dynamic::decode(&json).map(|it| it.encode().into()).map_err(unreadable)
-            }
-            _ => Err(ApiError::internal("a conversion must return as many objects as it gets")),
-        }
+        let n_converted = converted.len();
+        let json = converted.pop().filter(|_| n_converted == 1);
+        let json = json.ok_or_else(|| miscounted(n_converted, 1))?;
+        // Others may write JSON in another way than we do, and what nobody knows.
+        let encoded = match self.kind_of(api_version) {
+            Some(kind) => kind.decode(&json).map(|it| it.encode()),
+            None => Dynamic::decode(&json).map(|it| it.encode()),
+        };
+        encoded.map(Bytes::from).map_err(unreadable)
     }
 
     /// The JSON of an object that the rules have been applied to, as it goes to the store.
@@ -197,24 +197,12 @@ impl Family {
         Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
     }
 
-    /// `why` is what the converter says to clients, or what is wrong with the object: neither tells of
-    /// this server.
+    /// `why` is what is wrong with the object, and tells nothing of this server.
     fn refuse(&self, stored: &Stored, kind: &dyn Kind, why: &str) -> ApiError {
         let (names, key) = (kind.names(), &stored.meta.key);
         let resource = names.group_resource();
         let version = names.api_version();
         let what = format!("{resource} \"{key}\" cannot be had in {version}: {why}");
-        ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
-    }
-
-    fn refuse_all(&self, objects: &[Arc<Stored>], kind: &dyn Kind, why: &str) -> ApiError {
-        if let [only] = objects {
-            return self.refuse(only, kind, why);
-        }
-        let names = kind.names();
-        let (resource, version, n_objects) =
-            (names.group_resource(), names.api_version(), objects.len());
-        let what = format!("{n_objects} {resource} cannot be had in {version}: {why}");
         ApiError::new(Reason::InternalError, format!("Internal error occurred: {what}"))
     }
 }
@@ -231,6 +219,11 @@ impl admission::Versions for Family {
     ) -> BoxFuture<'a, Result<Bytes, ApiError>> {
         Box::pin(self.convert(json, api_version))
     }
+}
+
+fn miscounted(n_converted: usize, n_asked: usize) -> ApiError {
+    let why = format!("a conversion returned {n_converted} objects for {n_asked}");
+    ApiError::new(Reason::InternalError, format!("Internal error occurred: {why}"))
 }
 
 fn unreadable(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {

@@ -5,6 +5,7 @@ mod admission_policies;
 mod aggregation;
 mod api_services;
 mod certificates;
+mod conversion_webhooks;
 mod costs;
 mod custom_resources;
 mod datastore;

@@ -1,11 +1,12 @@
 //! Versions of a custom resource that somebody else converts, who takes time: asked once for many,
 //! and nobody waits who need not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::apiextensions::{CustomKind, CustomResourceDefinition};
-use api::{Dynamic, Resource as _, Stored};
+use api::{Dynamic, Kind, Resource as _, Stored};
 use apimachinery::{ApiError, GroupVersionResource};
 use apiserver::registry::Converter;
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use client::{DynamicApi, ListOptions, PatchKind, WatchStream, WriteOptions};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use stdx::World;
+use stdx::{Random, World};
 use tokio::sync::Semaphore;
 
 use crate::harness::{self, Harness};
@@ -25,6 +26,7 @@ struct Slow {
     /// How many objects each call was about, and the version.
     calls: Mutex<Vec<(usize, String)>>,
     permits: Semaphore,
+    is_down: AtomicBool,
 }
 
 impl Slow {
@@ -42,6 +44,9 @@ impl Converter for Slow {
         self.calls.lock().expect("no panic").push((objects.len(), api_version.to_owned()));
         Box::pin(async move {
             let _permit = self.permits.acquire().await.expect("open");
+            if self.is_down.load(Ordering::SeqCst) {
+                return Err(ApiError::internal("it is down"));
+            }
             objects.iter().map(|it| convert(it, api_version)).collect()
         })
     }
@@ -95,28 +100,33 @@ fn rope(version: &str, name: &str, spec: &Value) -> Dynamic {
 }
 
 struct Bed {
-    _harness: Harness,
+    harness: Harness,
+    kinds: Vec<Arc<dyn Kind>>,
     slow: Arc<Slow>,
     v1: DynamicApi,
     v2: DynamicApi,
 }
 
 async fn start() -> Bed {
-    let harness = harness::start(World::simulated(1)).await;
+    start_with(1).await
+}
+
+async fn start_with(seed: u64) -> Bed {
+    let harness = harness::start(World::simulated(seed)).await;
     let definitions = harness.client.api::<CustomResourceDefinition>();
     definitions.create(definition()).await.expect("created");
     tokio::time::sleep(Duration::from_millis(1)).await;
     let established = definitions.get("", NAME).await.expect("it is there");
     let permits = Semaphore::new(1_000);
-    let slow = Arc::new(Slow { calls: Mutex::default(), permits });
+    let slow = Arc::new(Slow { calls: Mutex::default(), permits, is_down: AtomicBool::default() });
     let kinds = CustomKind::of(&established);
     assert_eq!(kinds.len(), 2, "it is established");
-    harness.server.registry().set_custom(NAME, kinds, Some(slow.clone()));
+    harness.server.registry().set_custom(NAME, kinds.clone(), Some(slow.clone()));
     let api = |version: &str| {
         harness.client.dynamic(GroupVersionResource::new("example.com", version, "ropes"))
     };
     let (v1, v2) = (api("v1"), api("v2"));
-    Bed { _harness: harness, slow, v1, v2 }
+    Bed { harness, kinds, slow, v1, v2 }
 }
 
 fn parse(stored: &Stored) -> Value {
@@ -233,21 +243,130 @@ async fn writes_in_the_other_version_are_stored_in_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_converted_is_named() {
+async fn what_cannot_be_converted_is_an_error_in_the_words_of_who_could_not() {
     let bed = start().await;
     let mut watch = bed.v2.watch("default", ListOptions::default()).await.expect("a watch");
     bed.v1.create(rope("v1", "bad", &json!({"size": 666}))).await.expect("created");
+    let why = "Internal error occurred: 666 has no counterpart";
     let failed = watch.next().await.expect("an event").expect_err("an error").to_string();
-    let why = "ropes.example.com \"default/bad\" cannot be had in example.com/v2: Internal error occurred: 666 has no counterpart";
     assert!(failed.contains(why), "{failed}");
     assert!(watch.next().await.is_none(), "the watch is over");
-    let failed = bed.v2.get("default", "bad").await.expect_err("an error").to_string();
-    assert!(failed.contains(why), "{failed}");
+    let failed = bed.v2.get("default", "bad").await.expect_err("an error");
+    assert_eq!((failed.code(), failed.message()), (500, why));
     bed.v1.create(rope("v1", "good", &json!({"size": 1}))).await.expect("created");
     let failed = bed.v2.list("default", ListOptions::default()).await.err().expect("an error");
-    assert!(
-        failed.to_string().contains("2 ropes.example.com cannot be had in example.com/v2"),
-        "{failed}"
-    );
+    assert_eq!(failed.message(), why);
     assert!(bed.v2.get("default", "good").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_again_after_a_failure_asks_again() {
+    let bed = start().await;
+    let begin = bed.v1.create(rope("v1", "a", &json!({"size": 1}))).await.expect("created");
+    let options = || ListOptions {
+        resource_version: Some(begin.meta.resource_version.to_string()),
+        ..ListOptions::default()
+    };
+    let mut watches = Vec::new();
+    for _ in 0..3 {
+        watches.push(bed.v2.watch("default", options()).await.expect("a watch"));
+    }
+    bed.slow.take_calls();
+    bed.slow.is_down.store(true, Ordering::SeqCst);
+    let held = bed.slow.permits.acquire_many(1_000).await.expect("permits");
+    bed.v1.create(rope("v1", "b", &json!({"size": 2}))).await.expect("created");
+    let all = futures_util::future::join_all(watches.iter_mut().map(WatchStream::next));
+    let release = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        drop(held);
+    };
+    let (failures, ()) = tokio::join!(all, release);
+    for failed in failures {
+        let failed = failed.expect("an event").expect_err("it is down").to_string();
+        assert!(failed.contains("it is down"), "{failed}");
+    }
+    assert_eq!(bed.slow.take_calls().len(), 1, "all who waited were told of one failure");
+    bed.slow.is_down.store(false, Ordering::SeqCst);
+    let mut again = bed.v2.watch("default", options()).await.expect("a watch");
+    assert_eq!(next(&mut again).await["spec"], json!({"length": 2}), "nothing was left out");
+}
+
+/// Fails by chance, and takes some time by chance.
+struct Moody {
+    random: Random,
+}
+
+impl Converter for Moody {
+    fn convert<'a>(
+        &'a self,
+        objects: Vec<Bytes>,
+        api_version: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Bytes>, ApiError>> {
+        let (delay, is_down) = (self.random.below(50), self.random.below(4) == 0);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            match is_down {
+                true => Err(ApiError::internal("not now")),
+                false => objects.iter().map(|it| convert(it, api_version)).collect(),
+            }
+        })
+    }
+}
+
+/// Watches until `until` is seen, from where it was whenever it is told of a failure: what it saw,
+/// as revisions and lengths.
+async fn follow(v2: &DynamicApi, begin: u64, until: u64) -> Vec<(u64, Value)> {
+    let mut seen: Vec<(u64, Value)> = Vec::new();
+    // A failure costs a watch; one in four fails.
+    for _ in 0..10_000 {
+        let at = seen.last().map_or(begin, |it| it.0);
+        if at >= until {
+            break;
+        }
+        let options =
+            ListOptions { resource_version: Some(at.to_string()), ..ListOptions::default() };
+        let mut watch = v2.watch("default", options).await.expect("a watch");
+        while let Some(Ok(event)) = watch.next().await {
+            let object = parse(&event.object);
+            assert_eq!(object["apiVersion"], "example.com/v2", "{object}");
+            let revision = event.object.meta.resource_version;
+            seen.push((revision, object["spec"]["length"].clone()));
+            if revision >= until {
+                break;
+            }
+        }
+    }
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_fails_no_watcher_sees_a_gap_a_repeat_or_another_version() {
+    for seed in 0..20 {
+        let bed = start_with(seed).await;
+        let random = Random::from_seed(seed);
+        let begin = bed.v1.create(rope("v1", "r", &json!({"size": 0}))).await.expect("created");
+        let begin = begin.meta.resource_version;
+        let moody = Arc::new(Moody { random: Random::from_seed(seed + 1_000) });
+        bed.harness.server.registry().set_custom(NAME, bed.kinds.clone(), Some(moody));
+        let write = async {
+            let mut written = Vec::new();
+            for size in 1..=40 {
+                tokio::time::sleep(Duration::from_millis(random.below(40))).await;
+                let body = json!({"spec": {"size": size}}).to_string();
+                let options = WriteOptions::default();
+                let patched =
+                    bed.v1.patch("default", "r", PatchKind::Merge, body.into(), options).await;
+                written.push((patched.expect("patched").meta.resource_version, json!(size)));
+            }
+            written
+        };
+        // Revisions of this server: one for each write.
+        let until = begin + 40;
+        let all = (0..5).map(|_| follow(&bed.v2, begin, until));
+        let (written, seen) = tokio::join!(write, futures_util::future::join_all(all));
+        assert_eq!(written.last().map(|it| it.0), Some(until), "seed {seed}");
+        for seen in seen {
+            assert_eq!(seen, written, "seed {seed}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! CustomResourceDefinition.
 
 mod approval;
+pub mod conversion;
 mod formats;
 pub mod naming;
 mod structure;

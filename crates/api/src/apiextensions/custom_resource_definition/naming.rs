@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
     CustomResourceDefinition, CustomResourceDefinitionCondition, CustomResourceDefinitionNames,
-    CustomResourceDefinitionStatus, approval, is_established, structure,
+    CustomResourceDefinitionStatus, approval, conversion, is_established, structure,
 };
 use crate::kind::Kind;
 
@@ -103,11 +103,14 @@ pub fn status_with_names(
     }
     // Once established, always: objects may exist.
     if !is_established(crd) {
-        let established = if conflicts.is_empty() {
+        let established = if !conflicts.is_empty() {
+            condition("Established", false, "NotAccepted", "not all names are accepted")
+        } else if !conversion::has_good_ca_bundle(crd) {
+            let message = "The conversion webhook CABundle is invalid";
+            condition("Established", false, "InvalidCABundle", message)
+        } else {
             let message = "the initial names have been accepted";
             condition("Established", true, "InitialNamesAccepted", message)
-        } else {
-            condition("Established", false, "NotAccepted", "not all names are accepted")
         };
         set(conditions, established);
     }

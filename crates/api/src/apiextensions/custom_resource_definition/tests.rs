@@ -1,5 +1,7 @@
 //! Definition in, problems or names out.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -121,14 +123,118 @@ fn one_version_is_stored() {
     );
 }
 
+/// With a webhook at a URL, changed.
+fn with_webhook(change: impl FnOnce(&mut Value)) -> impl FnOnce(&mut Value) {
+    move |it| {
+        it["spec"]["conversion"] = json!({
+            "strategy": "Webhook",
+            "webhook": {"clientConfig": {"url": "https://example.org/c"}, "conversionReviewVersions": ["v1"]},
+        });
+        change(it);
+    }
+}
+
+fn authority() -> String {
+    let certified = rcgen::generate_simple_self_signed(vec!["hook".to_owned()]).unwrap();
+    STANDARD.encode(certified.cert.pem())
+}
+
 #[test]
-fn conversion_by_webhook_is_refused_for_now() {
+fn a_conversion_webhook_is_somewhere_and_understands_reviews() {
+    check(with_webhook(|_| {}), &[]);
+    let webhook = |value: Value| with_webhook(|it| it["spec"]["conversion"]["webhook"] = value);
     check(
-        |it| it["spec"]["conversion"] = json!({ "strategy": "Webhook" }),
+        webhook(json!(null)),
         &[
-            "spec.conversion.strategy: Invalid value: \"Webhook\": conversion by webhook is not supported yet",
+            "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook",
+            "spec.conversion.conversionReviewVersions: Required value",
         ],
     );
+    let service = json!({"namespace": "", "name": "s", "port": 0, "path": "a"});
+    check(
+        webhook(
+            json!({"clientConfig": {"service": service}, "conversionReviewVersions": ["v2", "v2", "!"]}),
+        ),
+        &[
+            "spec.conversion.webhookClientConfig.service.name: Required value",
+            "spec.conversion.webhookClientConfig.service.port: Invalid value: 0: port is not valid",
+            "spec.conversion.webhookClientConfig.service.path: Invalid value: \"a\": must start with a '/'",
+            "spec.conversion.webhookClientConfig.service.path: Invalid value: \"a\": segment[0] may not be empty",
+            "spec.conversion.conversionReviewVersions[1]: Invalid value: \"v2\": duplicate version",
+            "spec.conversion.conversionReviewVersions[2]: Invalid value: \"!\": a DNS-1035 label",
+            "spec.conversion.conversionReviewVersions: Invalid value: [\"v2\",\"v2\",\"!\"]: must include at least one of v1, v1beta1",
+        ],
+    );
+    check(
+        webhook(json!({"clientConfig": {}, "conversionReviewVersions": ["v1beta1"]})),
+        &[
+            "spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required",
+        ],
+    );
+    check(
+        with_webhook(|it| it["spec"]["conversion"]["strategy"] = json!("None")),
+        &[
+            "spec.conversion.webhookClientConfig: Forbidden: should not be set when strategy is not set to Webhook",
+            "spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to Webhook",
+        ],
+    );
+    check(
+        with_webhook(|it| it["spec"]["preserveUnknownFields"] = json!(true)),
+        &[
+            "spec.conversion.strategy: Invalid value: \"Webhook\": must be None if spec.preserveUnknownFields is true",
+            "spec.preserveUnknownFields: Invalid value: true",
+        ],
+    );
+}
+
+#[test]
+fn a_service_that_converts_has_the_port_of_https() {
+    let service = json!({"service": {"namespace": "n", "name": "s"}});
+    let crd = definition(with_webhook(|it| {
+        it["spec"]["conversion"]["webhook"]["clientConfig"] = service
+    }));
+    let client = conversion::webhook(&crd).and_then(|it| it.client_config.as_ref()).unwrap();
+    assert_eq!(client.service.as_ref().and_then(|it| it.port), Some(443));
+    assert!(conversion::webhook(&definition(|_| {})).is_none());
+}
+
+#[test]
+fn authorities_may_come_later_but_not_go_bad() {
+    let bundle = |text: String| {
+        with_webhook(move |it| {
+            it["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = json!(text);
+        })
+    };
+    let bad = || bundle(STANDARD.encode("nothing"));
+    check(bad(), &[]);
+    let established = |change: Box<dyn FnOnce(&mut Value)>| {
+        let mut crd = definition(change);
+        let status = status_with_names(&crd, &TakenNames::default(), Timestamp::UNIX_EPOCH);
+        crd.status = Some(status);
+        crd
+    };
+    let refused = |new: &CustomResourceDefinition, stored: &CustomResourceDefinition| {
+        let mut errors = FieldErrors::new();
+        new.validate_update(stored, Part::Main, &mut errors);
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let without = established(Box::new(bad()));
+    let found = without.status.as_ref().unwrap().conditions.clone().unwrap();
+    let found = found.iter().find(|it| it.type_ == "Established").unwrap();
+    assert_eq!(
+        (found.status.as_str(), found.reason.as_deref()),
+        ("False", Some("InvalidCABundle"))
+    );
+    assert!(!is_established(&without));
+    let good = established(Box::new(bundle(authority())));
+    assert!(is_established(&good));
+    assert_eq!(
+        refused(&established(Box::new(bad())), &good),
+        [
+            "spec.conversion.webhookClientConfig.caBundle: Invalid value: \"bm90aGluZw==\": unable to load root certificates: unable to parse bytes as PEM block"
+        ]
+    );
+    assert!(refused(&good, &without).is_empty());
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceConversion, CustomResourceDefinitionNames,
-    CustomResourceSubresourceScale,
+    CustomResourceColumnDefinition, CustomResourceDefinitionNames, CustomResourceSubresourceScale,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +14,9 @@ use apimachinery::schema::{ListType, Schema, SchemaRef, Type};
 use apimachinery::validation::{is_dns_subdomain, is_dns1035_label};
 use apimachinery::{FieldErrors, Path};
 
-use super::{CustomResourceDefinition, CustomResourceDefinitionVersion, is_established};
+use super::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion, conversion, is_established,
+};
 use crate::apiextensions::json_path::JsonPath;
 use crate::codec;
 
@@ -42,33 +43,7 @@ pub(super) fn validate_spec(
         let detail = "must be false in order to use defaults in the schema";
         errors.invalid(&spec.child("preserveUnknownFields"), true, detail);
     }
-    if let Some(conversion) = &crd.spec.conversion {
-        validate_conversion(conversion, &spec.child("conversion"), errors);
-    }
-}
-
-fn validate_conversion(
-    conversion: &CustomResourceConversion,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let strategy = path.child("strategy");
-    match conversion.strategy.as_str() {
-        "None" => {}
-        "Webhook" => {
-            errors.invalid(&strategy, "Webhook", "conversion by webhook is not supported yet");
-            return;
-        }
-        other => errors.not_supported(&strategy, other, &["None", "Webhook"]),
-    }
-    const UNUSED: &str = "should not be set when strategy is not set to Webhook";
-    let webhook = conversion.webhook.as_ref();
-    if webhook.is_some_and(|it| it.client_config.is_some()) {
-        errors.forbidden(&path.child("webhookClientConfig"), UNUSED);
-    }
-    if webhook.is_some_and(|it| !it.conversion_review_versions.is_empty()) {
-        errors.forbidden(&path.child("conversionReviewVersions"), UNUSED);
-    }
+    conversion::validate(crd, stored, errors);
 }
 
 /// What the schemas do not name is dropped: new definitions cannot do without that.

@@ -20,6 +20,7 @@ use lifecycle::Shutdown;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Change, ObjectPath};
+use crate::conversion::Conversions;
 use crate::own_calls;
 use crate::pipeline::hooks::{Hooks, Of};
 use crate::pipeline::{Body, Call, Core};
@@ -39,6 +40,7 @@ const DELETION_IN_PROGRESS: (&str, &str) =
 pub(crate) struct Definitions {
     registry: Arc<Registry>,
     cache: Weak<Cache>,
+    conversions: Conversions,
     /// Names of definitions to look at.
     pending: Mutex<BTreeSet<String>>,
     /// What is being removed, by resource: the last object to go brings the definition up again.
@@ -49,10 +51,15 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    pub(crate) fn new(registry: Arc<Registry>, cache: Weak<Cache>) -> Self {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        cache: Weak<Cache>,
+        conversions: Conversions,
+    ) -> Self {
         Self {
             registry,
             cache,
+            conversions,
             pending: Mutex::default(),
             terminating: Mutex::default(),
             names: Mutex::default(),
@@ -168,14 +175,19 @@ impl Hooks for Definitions {
                 if definition.metadata.deletion_timestamp.is_some() {
                     self.terminating().insert(resource_of(&definition), name.clone());
                 }
-                self.registry.set_custom(&name, CustomKind::of(&definition), None);
-                // They serve what the schemas said when they began. Clients begin anew.
-                self.end_watches(before.filter(|it| it.spec.versions != definition.spec.versions));
+                let converter = self.conversions.of(&name, Some(&definition));
+                self.registry.set_custom(&name, CustomKind::of(&definition), converter);
+                // They serve what was said when they began. Clients begin anew.
+                let said = |it: &CustomResourceDefinition| {
+                    (it.spec.versions.clone(), it.spec.conversion.clone())
+                };
+                self.end_watches(before.filter(|it| said(it) != said(&definition)));
             }
             None => {
                 self.end_watches(before);
                 self.terminating().retain(|_, it| *it != name);
-                self.registry.set_custom(&name, Vec::new(), None);
+                let nobody = self.conversions.of(&name, None);
+                self.registry.set_custom(&name, Vec::new(), nobody);
             }
         }
         self.enqueue(&name);
@@ -256,7 +268,10 @@ async fn tell(
 /// to be touched.
 fn served_kind(core: &Core, definition: &CustomResourceDefinition) -> Option<Arc<dyn Kind>> {
     let kinds = core.registry.kinds();
-    let mut own = CustomKind::of(definition).into_iter();
+    let mut own = CustomKind::of(definition);
+    // As it is stored, if it can be: nobody need be asked to convert what is removed.
+    own.sort_by_key(|it| it.names().version != it.storage_version());
+    let mut own = own.into_iter();
     own.find_map(|it| kinds.find(&it.names().gvr()).filter(|it| it.is_custom()).cloned())
 }
 

@@ -3,7 +3,7 @@
 
 mod failures;
 mod questions;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 

@@ -28,14 +28,14 @@ type Body = BoxBody<Bytes, Infallible>;
 /// What it was asked: the path and the request, in order.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-pub(super) struct Webhook {
+pub(crate) struct Webhook {
     asked: Asked,
     port: u16,
     authority: String,
 }
 
 impl Webhook {
-    pub(super) async fn start(tasks: &Tasks) -> Self {
+    pub(crate) async fn start(tasks: &Tasks) -> Self {
         let world = World::system();
         let now = world.clock.now();
         let authority = Authority::create("hooks", now, &world.random).expect("an authority");
@@ -66,29 +66,34 @@ impl Webhook {
     }
 
     /// The paths that were asked since the last time, in order.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(crate) fn take(&self) -> Vec<String> {
         self.take_all().into_iter().map(|it| it.0).collect()
     }
 
-    pub(super) fn take_all(&self) -> Vec<(String, Value)> {
+    pub(crate) fn take_all(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut *self.asked.lock().expect("no panic"))
     }
 
+    /// Where it is asked what `path` says.
+    pub(crate) fn client_config(&self, path: &str) -> Value {
+        json!({
+            "url": format!("https://localhost:{}/{path}", self.port),
+            "caBundle": STANDARD.encode(&self.authority),
+        })
+    }
+
     /// A webhook that is asked at `path`, for CREATE and UPDATE of config maps.
-    pub(super) fn hook(&self, path: &str) -> Value {
+    pub(crate) fn hook(&self, path: &str) -> Value {
         json!({
             "name": format!("{}.example.com", path.replace(['/', '='], "-")),
-            "clientConfig": {
-                "url": format!("https://localhost:{}/{path}", self.port),
-                "caBundle": STANDARD.encode(&self.authority),
-            },
+            "clientConfig": self.client_config(path),
             "rules": [rule(&["CREATE", "UPDATE"], "", "v1", "configmaps")],
             "sideEffects": "None", "admissionReviewVersions": ["v1"],
         })
     }
 }
 
-pub(super) fn rule(operations: &[&str], group: &str, version: &str, resource: &str) -> Value {
+pub(crate) fn rule(operations: &[&str], group: &str, version: &str, resource: &str) -> Value {
     json!({
         "operations": operations, "apiGroups": [group], "apiVersions": [version],
         "resources": [resource],
@@ -144,8 +149,45 @@ fn respond(what: &str, with: &str, request: &Value) -> Value {
         "version" => set("/metadata/resourceVersion", &json!("7")),
         "spec" => set("/spec", &json!({"kept": "yes", "pruned": "no"})),
         "sidecar" => set("/spec/containers/-", &json!({"name": "sidecar", "image": "i"})),
+        "convert" => convert(with, request),
         "patch-only" => json!({"allowed": true, "patch": STANDARD.encode("[]")}),
         _ => Value::Null,
+    }
+}
+
+/// Ropes: v1 has a size where v2 has a length. What is wrong with the answer is `how`.
+fn convert(how: &str, request: &Value) -> Value {
+    let wanted = &request["desiredAPIVersion"];
+    let (from, to) = match wanted.as_str() {
+        Some("example.com/v2") => ("size", "length"),
+        _ => ("length", "size"),
+    };
+    let one = |object: &Value| {
+        let mut object = object.clone();
+        object["apiVersion"] = wanted.clone();
+        let value = object["spec"].as_object_mut().and_then(|it| it.remove(from));
+        if let Some(value) = value {
+            object["spec"][to] = value;
+        }
+        match how {
+            "rename" => object["metadata"]["name"] = json!("another"),
+            "label" => object["metadata"]["labels"] = json!({"converted": "yes"}),
+            "finalize" => object["metadata"]["finalizers"] = json!(["example.com/never"]),
+            "mislabel" => object["metadata"]["labels"] = json!({"a b": "c"}),
+            "unversioned" => object["apiVersion"] = json!("example.com/v9"),
+            "unknown" => object["spec"]["unknown"] = json!(1),
+            _ => {}
+        }
+        object
+    };
+    let objects = request["objects"].as_array().cloned().unwrap_or_default();
+    let mut converted: Vec<Value> = objects.iter().map(one).collect();
+    if how == "drop" {
+        converted.pop();
+    }
+    match how {
+        "fail" => json!({"result": {"status": "Failure", "message": "it cannot be done"}}),
+        _ => json!({"result": {"status": "Success"}, "convertedObjects": converted}),
     }
 }
 

@@ -68,15 +68,20 @@ impl<'a> Hook<'a> {
         Ok(Self { scope, authority })
     }
 
+    /// Where it is asked what `path` says.
+    pub(super) fn client_config(&self, path: &str) -> Value {
+        json!({
+            "service": { "namespace": self.scope.namespace, "name": "hook", "path": path },
+            "caBundle": self.authority,
+        })
+    }
+
     /// A webhook that is asked at `path` about what the rule says, in the case's namespaces alone.
     pub(super) fn at(&self, path: &str, rule: Value) -> Value {
         let labels = json!({ "matchLabels": { "conformance": self.scope.suffix } });
         json!({
             "name": format!("{}.example.com", path.trim_matches('/').replace('/', "-")),
-            "clientConfig": {
-                "service": { "namespace": self.scope.namespace, "name": "hook", "path": path },
-                "caBundle": self.authority,
-            },
+            "clientConfig": self.client_config(path),
             "rules": [rule], "namespaceSelector": labels, "sideEffects": "None",
             "admissionReviewVersions": ["v1", "v1beta1"],
         })

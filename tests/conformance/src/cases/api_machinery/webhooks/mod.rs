@@ -1,5 +1,6 @@
-//! Admission webhooks in pods: what they change and refuse, and what holds when they do not answer.
+//! Webhooks in pods: what they change, refuse and convert, and what holds when they do not answer.
 
+mod conversion;
 mod custom;
 mod hook;
 
@@ -92,6 +93,14 @@ pub(crate) const CASES: &[Case] = &[
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should unconditionally reject operations on fail closed webhook [Conformance]",
         fails_closed
+    ),
+    case!(
+        "[sig-api-machinery] CustomResourceConversionWebhook [Privileged:ClusterAdmin] should be able to convert a non homogeneous list of CRs [Conformance]",
+        conversion::mixed_list
+    ),
+    case!(
+        "[sig-api-machinery] CustomResourceConversionWebhook [Privileged:ClusterAdmin] should be able to convert from CR v1 to CR v2 [Conformance]",
+        conversion::one_version_to_the_other
     ),
 ];
 
