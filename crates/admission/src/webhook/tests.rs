@@ -5,9 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::review::{self, Version};
 use super::hook::Hook;
 use super::observed::Watched;
+use super::review::{self, Version};
 use super::{Kind, messages, vital};
 use crate::attributes::Operation;
 use crate::context::{Context, Surroundings};

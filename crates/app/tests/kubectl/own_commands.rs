@@ -248,3 +248,44 @@ fn rules_levels_and_changes_are_tried_before_they_are_enforced() {
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("would change metadata.labels"), "{out}");
 }
+
+/// Answers every request with the version of another server.
+fn upstream() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let _ = std::io::Read::read(&mut stream, &mut head);
+            let body = r#"{"gitVersion": "v1.36.4"}"#;
+            let length = body.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn a_server_that_does_not_explain_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let server = upstream();
+    let kubeconfig = format!(
+        "current-context: c\ncontexts: [{{name: c, context: {{cluster: c}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n"
+    );
+    std::fs::write(path("kubeconfig"), kubeconfig).unwrap();
+    std::fs::write(path("m.yaml"), map("m", "v1")).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_xebec"))
+        .args(["admit", "-f", &path("m.yaml"), "--kubeconfig", &path("kubeconfig")])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (code, out, err) = ended(output);
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    assert!(err.contains("does not explain admission") && err.contains("v1.36.4"), "{err}");
+}
