@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::Operation;
+use admission::plugins::pod_security::MAKERS_OF_PODS;
 use anyhow::{Context as _, Result, bail};
 use api::apiextensions::CustomResourceDefinition;
 use api::apiextensions::custom_resource::CustomKind;
@@ -27,18 +28,6 @@ use super::policies::{Ground, Namespaces, Plugins, as_if, built_in};
 use super::rights::Rights;
 
 const PAGE: u64 = 500;
-/// What makes pods, beside pods.
-const MAKERS: &[(&str, &str)] = &[
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "replicationcontrollers"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("apps", "replicasets"),
-    ("apps", "statefulsets"),
-    ("batch", "cronjobs"),
-    ("batch", "jobs"),
-];
 
 pub(super) struct Cluster {
     pub(super) client: Client,
@@ -169,7 +158,8 @@ impl Cluster {
 
     fn makers(&self) -> Vec<Concern> {
         let is_maker = |it: &&Discovered| {
-            MAKERS.contains(&(it.resource.group.as_str(), it.resource.resource.as_str()))
+            let place = (it.resource.group.as_str(), it.resource.resource.as_str());
+            place == ("", "pods") || MAKERS_OF_PODS.contains(&place)
         };
         let makers = self.kinds.iter().filter(is_maker);
         let concern = |it: &Discovered| {
