@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::attributes::Attributes;
 use crate::context::Context;
+use crate::observer::Observer;
 use crate::reservation::{Beside, Reservation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,9 @@ impl Chain {
 
     /// The first phase: plugins may change the object. The first refusal ends it.
     pub async fn mutate(&self, context: &mut Context<'_>) -> Result<Mutated, ApiError> {
+        if let Some(observer) = context.observer() {
+            observer.begin(context.request.operation.text());
+        }
         // How each has left the object.
         let mut left: Vec<Option<u64>> = Vec::new();
         left.resize(if self.asks_outside { self.plugins.len() } else { 0 }, None);
@@ -121,7 +125,7 @@ impl Chain {
                 continue;
             }
             let before = context.generation();
-            plugin.admit(context).await?;
+            admit(plugin.as_ref(), context).await?;
             let is_outside = plugin.reinvocation() == Reinvocation::Outside;
             is_changed_outside |= is_outside && context.generation() != before;
             if let Some(left) = left.get_mut(index) {
@@ -148,7 +152,7 @@ impl Chain {
                 Reinvocation::Outside => true,
             };
             if is_due {
-                plugin.admit(context).await?;
+                admit(plugin.as_ref(), context).await?;
             }
         }
         Ok(())
@@ -162,11 +166,47 @@ impl Chain {
     ) -> Result<Valid, ApiError> {
         let Mutated(()) = mutated;
         let mut reserved = Reserved::default();
+        let mut refusal = None;
         for plugin in &self.plugins {
-            if plugin.handles(Phase::Validate, &context.request) {
-                reserved.open.extend(plugin.validate(context).await?);
+            if !plugin.handles(Phase::Validate, &context.request) {
+                continue;
+            }
+            let outcome = match context.observer() {
+                None => plugin.validate(context).await,
+                Some(observer) => validate_observed(plugin.as_ref(), context, observer).await,
+            };
+            match outcome {
+                Ok(taken) => reserved.open.extend(taken),
+                // Whoever wants to be told is told what the others say, too.
+                Err(err) if context.observer().is_some() => {
+                    refusal.get_or_insert(err);
+                }
+                Err(err) => return Err(err),
             }
         }
-        Ok(Valid { reserved: Mutex::new(reserved) })
+        match refusal {
+            Some(err) => Err(err),
+            None => Ok(Valid { reserved: Mutex::new(reserved) }),
+        }
     }
+}
+
+async fn admit(plugin: &dyn Plugin, context: &mut Context<'_>) -> Result<(), ApiError> {
+    let before = context.observer().map(|it| it.before(context, Phase::Mutate));
+    let outcome = plugin.admit(context).await;
+    if let Some(before) = before {
+        before.after(plugin.name(), context, outcome.as_ref().err());
+    }
+    outcome
+}
+
+async fn validate_observed(
+    plugin: &dyn Plugin,
+    context: &Context<'_>,
+    observer: &Observer,
+) -> Result<Option<Box<dyn Reservation>>, ApiError> {
+    let before = observer.before(context, Phase::Validate);
+    let outcome = plugin.validate(context).await;
+    before.after(plugin.name(), context, outcome.as_ref().err());
+    outcome
 }

@@ -11,6 +11,7 @@ use crate::attributes::Attributes;
 use crate::authorizer::Authorizer;
 use crate::draft::{Codec, Draft, Forms};
 use crate::notes::Notes;
+use crate::observer::Observer;
 
 /// What plugins may use of the server.
 #[derive(Clone, Copy)]
@@ -131,7 +132,6 @@ impl<'a> Context<'a> {
     }
 
     /// What was said so far.
-    #[cfg(test)]
     pub(crate) fn notes(&self) -> &Notes {
         self.notes
     }
@@ -144,6 +144,11 @@ impl<'a> Context<'a> {
     /// Calls from within the process have none.
     pub fn audit_id(&self) -> Option<String> {
         self.notes.audit_id().map(ToString::to_string)
+    }
+
+    /// Who is to be told of each step, if anybody is.
+    pub(crate) fn observer(&self) -> Option<&'a Observer> {
+        self.notes.observer()
     }
 
     /// `pods "web" is forbidden: <why>`. An object that has no name yet is called by the prefix

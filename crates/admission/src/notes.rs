@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use apimachinery::validation::is_qualified_name;
 use telemetry::logs::AuditId;
 
+use crate::observer::Observer;
+
 /// Of all warnings together, in characters; when they are more, each is cut. As upstream
 /// (endpoints/filters/warning.go).
 const WARNINGS_MAX: usize = 4 * 1024;
@@ -26,6 +28,7 @@ struct Inner {
     annotations: Mutex<Annotations>,
     /// Those with content of objects, for an audit log that has requests in it.
     with_content: Mutex<Annotations>,
+    observer: Option<Observer>,
 }
 
 #[derive(Default)]
@@ -53,6 +56,16 @@ fn cut(text: &str, n_chars: usize) -> &str {
 impl Notes {
     pub fn new(audit_id: AuditId) -> Self {
         Self(Arc::new(Inner { audit_id: Some(audit_id), ..Inner::default() }))
+    }
+
+    /// Of a request whose steps somebody wants to be told.
+    pub fn observed(audit_id: Option<AuditId>) -> Self {
+        let observer = Some(Observer::default());
+        Self(Arc::new(Inner { audit_id, observer, ..Inner::default() }))
+    }
+
+    pub fn observer(&self) -> Option<&Observer> {
+        self.0.observer.as_ref()
     }
 
     /// Calls from within the process have none.
@@ -89,6 +102,17 @@ impl Notes {
     /// The same of what is content of the object: not for logs that have none of it.
     pub fn annotate_with_content(&self, key: &str, value: &str) {
         annotate(&self.0.with_content, key, value);
+    }
+
+    pub(crate) fn n_warnings(&self) -> usize {
+        lock(&self.0.warnings).texts.len()
+    }
+
+    /// Both kinds.
+    pub(crate) fn all_annotations(&self) -> BTreeMap<String, String> {
+        let mut all = self.annotations();
+        all.extend(self.annotations_with_content());
+        all
     }
 
     pub fn annotations(&self) -> BTreeMap<String, String> {

@@ -72,10 +72,24 @@ pub(crate) fn forget(own: &Path) -> Result<()> {
 
 /// Reads the current context of a kubeconfig as the settings of an HTTPS client.
 pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Config> {
+    load_context(path, None, user_agent).map(|it| it.0)
+}
+
+/// The file that kubectl would read.
+pub(crate) fn of_user() -> Option<PathBuf> {
+    users_path()
+}
+
+/// The same of a context by its name, with its namespace.
+pub(crate) fn load_context(
+    path: &Path,
+    context: Option<&str>,
+    user_agent: &str,
+) -> Result<(client::https::Config, Option<String>)> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let context =
-        kubeconfig::pick(&text, None).with_context(|| format!("reading {}", path.display()))?;
+        kubeconfig::pick(&text, context).with_context(|| format!("reading {}", path.display()))?;
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let bytes = |source: &kubeconfig::Source| match source {
         kubeconfig::Source::Inline(bytes) => Ok(bytes.clone()),
@@ -92,7 +106,7 @@ pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Confi
             path.display()
         ));
     }
-    Ok(client::https::Config {
+    let config = client::https::Config {
         server: context.server.clone(),
         ca_pem: optional(&context.ca)?.unwrap_or_default(),
         certificate_pem: certificate.zip(key),
@@ -100,7 +114,8 @@ pub(crate) fn load(path: &Path, user_agent: &str) -> Result<client::https::Confi
         tls_server_name: context.tls_server_name.clone(),
         user_agent: user_agent.to_owned(),
         ..client::https::Config::default()
-    })
+    };
+    Ok((config, context.namespace))
 }
 
 fn entry(cluster: &Cluster, identity: &Identity) -> Entry {

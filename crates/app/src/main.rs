@@ -53,6 +53,10 @@ enum Command {
     Kubeconfig(commands::kubeconfig::Flags),
     /// Write what a node needs to join a cluster: kubeconfigs and a certificate
     Enroll(commands::enroll::Flags),
+    /// Show what admission would do about the objects of a file, step by step
+    Admit(commands::admit::Flags),
+    /// Try a policy, a rule or a Pod Security level on what is there, before it is enforced
+    Policy(commands::policy::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
     /// Snapshot, restore, check and serve the store
@@ -102,6 +106,8 @@ fn main() -> ExitCode {
         Command::Status(flags) => commands::status::run(&flags),
         Command::Kubeconfig(flags) => commands::kubeconfig::run(&flags),
         Command::Enroll(flags) => commands::enroll::run(&flags),
+        Command::Admit(flags) => commands::admit::run(&flags),
+        Command::Policy(flags) => commands::policy::run(flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(*flags),

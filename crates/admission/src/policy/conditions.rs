@@ -73,26 +73,36 @@ impl MatchConditions {
                 params: &Value::Null,
                 authorizer: Some((&decisions, &asked)),
             };
-            self.judge(&self.composition, &inputs)
+            self.judge(&self.composition, &inputs).0
         })
         .await
     }
 
-    /// One that is false decides; errors do only if none is.
-    pub(crate) fn judge(&self, composition: &Composition, inputs: &Inputs<'_>) -> Verdict {
+    /// One that is false decides; errors do only if none is. With what it cost.
+    pub(crate) fn judge(&self, composition: &Composition, inputs: &Inputs<'_>) -> (Verdict, u64) {
         if self.expressions.is_empty() {
-            return Verdict::Match;
+            return (Verdict::Match, 0);
         }
         let mut budget = CONDITIONS_BUDGET;
+        let verdict = self.judge_within(composition, inputs, &mut budget);
+        (verdict, CONDITIONS_BUDGET - budget)
+    }
+
+    fn judge_within(
+        &self,
+        composition: &Composition,
+        inputs: &Inputs<'_>,
+        budget: &mut u64,
+    ) -> Verdict {
         let read = |value: &cel::Value<'_>| Ok(value.as_bool());
-        let results = match evaluate(&self.expressions, composition, inputs, &mut budget, read) {
+        let results = match evaluate(&self.expressions, composition, inputs, budget, read) {
             Ok(results) => results,
             Err(err) => return Verdict::Error(err),
         };
-        if results.iter().any(|it| matches!(it, Ok(Some(false)))) {
+        if results.iter().any(|it| matches!(it.result, Ok(Some(false)))) {
             return Verdict::No;
         }
-        let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        let errors: Vec<String> = results.into_iter().filter_map(|it| it.result.err()).collect();
         match &errors[..] {
             [] => Verdict::Match,
             [one] => Verdict::Error(one.clone()),

@@ -91,15 +91,22 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Evaluates each expression in order, and reads its value with `read`. What one comes to, or why
-/// it comes to nothing; an error for all if the budget does not suffice.
+/// What one expression comes to, or why it comes to nothing.
+pub(crate) struct Outcome<T> {
+    pub(crate) result: Result<T, String>,
+    /// With the variables that it was the first to ask for.
+    pub(crate) cost: u64,
+}
+
+/// Evaluates each expression in order, and reads its value with `read`; an error for all if the
+/// budget does not suffice, which is used up then.
 pub(crate) fn evaluate<'e, T>(
     expressions: impl IntoIterator<Item = &'e Expression>,
     composition: &Composition,
     inputs: &Inputs<'_>,
     budget: &mut u64,
     read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
-) -> Result<Vec<Result<T, String>>, String> {
+) -> Result<Vec<Outcome<T>>, String> {
     let base = inputs.bind()?;
     let variables = Variables::new(&base, &composition.variables);
     let activation = variables.bind();
@@ -108,17 +115,23 @@ pub(crate) fn evaluate<'e, T>(
         let program = match &expression.program {
             Ok(program) => program,
             Err(problem) => {
-                results.push(Err(format!("compilation error: {}", problem.detail)));
+                let result = Err(format!("compilation error: {}", problem.detail));
+                results.push(Outcome { result, cost: 0 });
                 continue;
             }
         };
         let evaluated = program.evaluate(activation, EVALUATION_BUDGET);
         let cost = evaluated.cost.saturating_add(variables.take_spent());
-        *budget = budget.checked_sub(cost).ok_or_else(|| OUT_OF_BUDGET.to_owned())?;
-        results.push(match evaluated.result {
+        let Some(left) = budget.checked_sub(cost) else {
+            *budget = 0;
+            return Err(OUT_OF_BUDGET.to_owned());
+        };
+        *budget = left;
+        let result = match evaluated.result {
             Ok(value) => read(&value),
             Err(err) => Err(format!("expression '{}' resulted in error: {err}", expression.text)),
-        });
+        };
+        results.push(Outcome { result, cost });
     }
     Ok(results)
 }

@@ -35,6 +35,16 @@ fn kind_text(kind: &ParamKind) -> (&str, &str) {
     (kind.api_version.as_deref().unwrap_or_default(), kind.kind.as_deref().unwrap_or_default())
 }
 
+/// `namespace/name`, if it is an object.
+pub(crate) fn name_of(params: &Value) -> Option<String> {
+    let metadata = params.get("metadata")?;
+    let name = metadata["name"].as_str()?;
+    Some(match metadata["namespace"].as_str().filter(|it| !it.is_empty()) {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    })
+}
+
 /// Why the policy cannot be evaluated whatever its bindings say.
 pub(crate) fn configuration_error<E>(
     definition: &Definition<E>,

@@ -8,6 +8,7 @@ use client::hooks::{ANSWER_MAX, Place};
 
 use super::hook::Hook;
 use super::metrics::Called;
+use super::observed::Watched;
 use super::review::{self, Answer, Shown, Version};
 use super::{Blocked, Kind, Webhooks, messages, vital};
 use crate::attributes::Operation;
@@ -30,6 +31,7 @@ impl Webhooks {
         hook: &Hook,
         kind: Kind,
         (context, invocation, shown): (&Context<'_>, &Invocation, &Shown),
+        watched: &mut Watched<'_>,
     ) -> Result<Answer, Failure> {
         if context.request.is_dry_run() && !hook.takes_dry_runs {
             return Err(Failure::Refused(messages::no_dry_run(&hook.name)));
@@ -51,6 +53,7 @@ impl Webhooks {
             body.map_err(|err| call(format!("failed to call webhook: {err}"), err.code()))?;
         let answer = review::answer(version, (&uid, kind == Kind::Mutating), &body)
             .map_err(|why| call(why, 503))?;
+        watched.said(hook, &answer);
         for (key, value) in &answer.audit_annotations {
             context.annotate(&format!("{}/{key}", hook.name), value);
         }

@@ -9,6 +9,7 @@ mod hook;
 mod messages;
 mod metrics;
 mod mutating;
+mod observed;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,13 @@ impl Kind {
         match self {
             Self::Mutating => "admit",
             Self::Validating => "validating",
+        }
+    }
+
+    fn resource(self) -> &'static str {
+        match self {
+            Self::Mutating => "mutatingwebhookconfigurations",
+            Self::Validating => "validatingwebhookconfigurations",
         }
     }
 

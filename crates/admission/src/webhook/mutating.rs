@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::call::Failure;
 use super::hook::Hook;
+use super::observed::Watched;
 use super::review::Shown;
 use super::{Kind, Webhooks, match_hook, messages};
 use crate::context::Context;
@@ -68,8 +69,13 @@ impl Webhooks {
     ) -> Result<bool, ApiError> {
         let round = u8::from(context.is_reinvocation());
         let key = |of: &str| format!("{of}.webhook.admission.k8s.io/round_{round}_index_{index}");
+        let mut watched = Watched::begin(context, Kind::Mutating);
+        if watched.skips(hook, context) {
+            return Ok(false);
+        }
         let begin = Instant::now();
-        let answer = self.ask(hook, Kind::Mutating, (context, invocation, shown)).await;
+        let about = (&*context, invocation, shown);
+        let answer = self.ask(hook, Kind::Mutating, about, &mut watched).await;
         let outcome = match answer {
             Ok(answer) if answer.patch.is_empty() => Ok(false),
             Ok(answer) => {
@@ -81,11 +87,14 @@ impl Webhooks {
         let noted = json!({
             "configuration": hook.configuration, "webhook": hook.name, "mutated": is_changed,
         });
-        context.annotate(&key("mutation"), &noted.to_string());
+        let noted = noted.to_string();
+        context.annotate(&key("mutation"), &noted);
+        watched.noted(key("mutation"), noted);
         let elapsed = begin.elapsed();
         let open = key("failed-open.mutation");
-        let settled = self.settle(hook, Kind::Mutating, context, (outcome, elapsed, &open))?;
-        Ok(settled.unwrap_or_default())
+        let settled = self.settle(hook, Kind::Mutating, context, (outcome, elapsed, &open));
+        watched.end(hook, context, &settled);
+        Ok(settled?.unwrap_or_default())
     }
 }
 

@@ -5,9 +5,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::hook::Hook;
+use super::observed::Watched;
 use super::review::{self, Version};
-use super::{messages, vital};
+use super::{Kind, messages, vital};
 use crate::attributes::Operation;
+use crate::context::{Context, Surroundings};
+use crate::notes::Notes;
 use crate::plugins::fixture::{Case, Nobody, Objects};
 
 #[test]
@@ -152,4 +156,29 @@ fn who_does_something_else_is_not_asked_on_a_dry_run() {
     let refused = messages::no_dry_run("w");
     assert_eq!(refused.code(), 400);
     assert_eq!(refused.message(), "admission webhook \"w\" does not support dry run");
+}
+
+#[test]
+fn whoever_wants_to_be_told_is_told_who_is_not_asked() {
+    let hook = serde_json::from_value(json!({
+        "name": "w", "clientConfig": {"url": "https://localhost/"}, "sideEffects": "Some",
+        "admissionReviewVersions": ["v1"],
+    }));
+    let hook = Hook::validating("c", &hook.unwrap());
+    let user = User::new("jane", &[]);
+    let objects = Objects::default();
+    let skips = |notes: &Notes, is_dry_run: bool| {
+        let case = Case::of(Operation::Create, "/pods", &user);
+        case.with((&objects, &Nobody), (None, None), |it| {
+            let mut request = it.request.clone();
+            request.options.is_dry_run = is_dry_run;
+            let surroundings = Surroundings { lookup: &objects, authorizer: &Nobody };
+            let context = Context::new(request, surroundings, notes);
+            Watched::begin(&context, Kind::Validating).skips(&hook, &context)
+        })
+    };
+    assert!(!skips(&Notes::default(), true), "others are refused");
+    let notes = Notes::observed(None);
+    assert!(!skips(&notes, false));
+    assert!(skips(&notes, true));
 }

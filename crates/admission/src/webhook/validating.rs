@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::hook::Hook;
+use super::observed::Watched;
 use super::review::Shown;
 use super::{Kind, Webhooks, match_hook};
 use crate::context::Context;
@@ -33,11 +34,16 @@ impl Webhooks {
         index: usize,
         about: (&Context<'_>, &Invocation, &Shown),
     ) -> Result<(), ApiError> {
+        let mut watched = Watched::begin(about.0, Kind::Validating);
+        if watched.skips(hook, about.0) {
+            return Ok(());
+        }
         let begin = Instant::now();
-        let outcome = self.ask(hook, Kind::Validating, about).await;
+        let outcome = self.ask(hook, Kind::Validating, about, &mut watched).await;
         let elapsed = begin.elapsed();
         let open = format!("failed-open.validation.webhook.admission.k8s.io/round_0_index_{index}");
-        self.settle(hook, Kind::Validating, about.0, (outcome, elapsed, &open))?;
-        Ok(())
+        let settled = self.settle(hook, Kind::Validating, about.0, (outcome, elapsed, &open));
+        watched.end(hook, about.0, &settled);
+        settled.map(drop)
     }
 }

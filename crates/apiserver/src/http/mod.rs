@@ -4,6 +4,7 @@
 mod body;
 mod credentials;
 pub(crate) mod elsewhere;
+mod explained;
 mod health;
 mod line;
 pub(crate) mod negotiate;

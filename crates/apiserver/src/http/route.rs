@@ -24,7 +24,7 @@ use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, body, credentials, plain, status, table, watch, websocket};
+use super::{Body, body, credentials, explained, plain, status, table, watch, websocket};
 use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
@@ -65,7 +65,10 @@ pub(super) async fn answer(
     let errors_in = form_of_errors(&request);
     let id = audit_id.as_ref().and_then(|it| it.to_str().ok()).unwrap_or_default();
     let (id, line) = (AuditId::new(id), Line::begin(&request));
-    let notes = Notes::new(id.clone());
+    let notes = match explained::is_asked(request.headers()) {
+        true => Notes::observed(Some(id.clone())),
+        false => Notes::new(id.clone()),
+    };
     let mut seen = Seen { notes: notes.clone(), ..Seen::default() };
     let routed = contain(routed(core, certificate, request, &mut seen));
     let mut response = with_audit_id(id.clone(), async {
@@ -144,6 +147,9 @@ async fn routed(
     let resource = Some(target.resource.resource.as_str());
     let kind = flow::classify(authenticated.user(), verb.name(), resource, url_path);
     seen.class = Some(kind);
+    if seen.notes.observer().is_some() {
+        explained::validate(verb, &target, &query, &head.headers)?;
+    }
     let group = target.resource.group.clone();
     let call = call_of(verb, target, &query, &head)?;
     let notes = seen.notes.clone();
@@ -153,7 +159,7 @@ async fn routed(
         Err(err) if err.is_not_found() && !has_group(core, &group) => return Ok(missing()),
         entered => entered?,
     };
-    carry_out(core, request, query, (head, body), &mut seen.recording).await
+    carry_out(core, request, query, (head, body), seen).await
 }
 
 fn record(
@@ -213,7 +219,7 @@ async fn carry_out(
     request: pipeline::Request,
     query: Query,
     (head, body): (Head, Offered),
-    recording: &mut Option<Recording>,
+    Seen { recording, notes, .. }: &mut Seen,
 ) -> Result<Response<Body>, ApiError> {
     if matches!(request.door(), Some(Door::Stream | Door::Proxy)) {
         let (recording, body) = (recording.take(), Box::new(|| body.take()));
@@ -232,6 +238,11 @@ async fn carry_out(
     }
     let about = (verb, request.kind.is_custom());
     let unread = body::unread(core, about, &head.headers, query, body);
+    if let Some(observer) = notes.observer() {
+        let user = request.user().clone();
+        let outcome = pipeline::call(core, request, unread).await;
+        return explained::answer(core, &user, (notes, observer), outcome);
+    }
     let mut answer = pipeline::call(core, request, unread).await?;
     let own_bytes = respond::own_bytes(&answer, wish);
     if matches!(verb, Verb::Get | Verb::List) {

@@ -1,5 +1,7 @@
 //! One file per command: its flags and what it does.
 
+mod access;
+pub(crate) mod admit;
 pub(crate) mod apiserver;
 pub(crate) mod completion;
 pub(crate) mod controller_manager;
@@ -9,8 +11,10 @@ pub(crate) mod image;
 pub(crate) mod kubeconfig;
 pub(crate) mod kubelet;
 pub(crate) mod list;
+mod manifest;
 pub(crate) mod network;
 mod next_steps;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod remote;
 pub(crate) mod scheduler;

@@ -16,6 +16,7 @@ mod certificates;
 mod cluster;
 mod fruit;
 mod migration;
+mod own_commands;
 mod pod_security;
 mod policies;
 mod quotas;

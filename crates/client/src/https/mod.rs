@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Response, Uri};
+use http::{HeaderMap, HeaderName, Response, Uri};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -61,6 +61,8 @@ pub enum Error {
     Tls(#[source] rustls::Error),
     #[error("the token has characters that no header can have")]
     Token,
+    #[error("the header {0:?} has characters that no header can have")]
+    Header(String),
 }
 
 /// The form in which single objects are sent and asked for. Lists and watches are JSON.
@@ -90,6 +92,8 @@ pub struct Config {
     /// How often it may ask; watches do not count, as upstream's do not.
     pub pace: Option<Pace>,
     pub content: Content,
+    /// Sent with every request: whom to act as, for one.
+    pub headers: Vec<(String, String)>,
 }
 
 /// A `Transport` to one server with one identity. Cheap to clone.
@@ -107,6 +111,7 @@ struct Shared {
     metrics: Metrics,
     pace: Option<Mutex<Pace>>,
     content: Content,
+    headers: HeaderMap,
 }
 
 impl Https {
@@ -142,10 +147,30 @@ impl Https {
         let agent = if config.user_agent.is_empty() { "xebec" } else { &config.user_agent };
         let user_agent = header(agent.to_owned())?;
         let (pace, content) = (config.pace.map(Mutex::new), config.content);
-        let shared =
-            Shared { connections, base, authorization, user_agent, metrics, pace, content };
+        let headers = headers(&config.headers)?;
+        let shared = Shared {
+            connections,
+            base,
+            authorization,
+            user_agent,
+            metrics,
+            pace,
+            content,
+            headers,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
+}
+
+fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let wrong = || Error::Header(name.clone());
+        let key: HeaderName = name.parse().map_err(|_| wrong())?;
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| wrong())?;
+        headers.append(key, value);
+    }
+    Ok(headers)
 }
 
 fn tls_config(config: &Config) -> Result<rustls::ClientConfig, Error> {
@@ -193,6 +218,9 @@ impl Shared {
             }
             if let Some(authorization) = &self.authorization {
                 request = request.header(AUTHORIZATION, authorization.clone());
+            }
+            if let Some(headers) = request.headers_mut() {
+                headers.extend(self.headers.clone());
             }
             let request = request
                 .body(Full::new(body.clone()))

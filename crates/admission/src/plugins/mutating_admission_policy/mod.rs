@@ -1,5 +1,6 @@
 //! Objects are changed by the expressions of MutatingAdmissionPolicies, where those are bound.
 
+mod observed;
 mod patches;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
 use crate::policy::source::{Binding, Definition, Frame, OnFailure};
+use observed::Watched;
+use patches::Patched;
 
 pub struct MutatingAdmissionPolicy(pub Arc<Policies>);
 
@@ -134,15 +137,18 @@ struct Problems(Vec<String>);
 
 impl Problems {
     fn add(&mut self, definition: &Definition<Mutations>, binding: Option<&str>, why: &str) {
-        let policy = &definition.name;
         if definition.on_failure == OnFailure::Deny {
-            self.0.push(match binding {
-                Some(binding) => {
-                    format!("policy '{policy}' with binding '{binding}' denied request: {why}")
-                }
-                None => format!("policy {policy:?} denied request: {why}"),
-            });
+            self.0.push(denied(&definition.name, binding, why));
         }
+    }
+}
+
+fn denied(policy: &str, binding: Option<&str>, why: &str) -> String {
+    match binding {
+        Some(binding) => {
+            format!("policy '{policy}' with binding '{binding}' denied request: {why}")
+        }
+        None => format!("policy {policy:?} denied request: {why}"),
     }
 }
 
@@ -221,10 +227,18 @@ async fn run(
         return Ok(());
     }
     let (definition, binding) = (&case.definition, Some(case.binding.name.as_str()));
-    match matches(context, case, decisions).await? {
+    let mut watched = Watched::begin(context);
+    let (verdict, cost) = matches(context, case, decisions).await?;
+    watched.spent(cost);
+    match verdict {
         Verdict::Match => {}
-        Verdict::No => return Ok(()),
+        Verdict::No => {
+            watched.skipped(context, case);
+            return Ok(());
+        }
         Verdict::Error(why) => {
+            watched.failed(&why);
+            watched.end(context, case);
             problems.add(definition, binding, &why);
             return Ok(());
         }
@@ -234,8 +248,10 @@ async fn run(
         return Ok(());
     }
     let before = context.generation();
-    for mutation in &definition.effect.mutations {
-        match mutate(context, case, mutation, decisions).await? {
+    for (index, mutation) in definition.effect.mutations.iter().enumerate() {
+        let (patched, cost) = mutate(context, case, mutation, decisions).await?;
+        watched.evaluated(index, mutation, cost, patched.as_ref().err());
+        match patched {
             Ok(Some(tree)) => {
                 if matches!(mutation, Mutation::JsonPatch(_)) {
                     check_fields(context, &tree)?;
@@ -246,6 +262,7 @@ async fn run(
             Err(why) => problems.add(definition, binding, &why),
         }
     }
+    watched.end(context, case);
     let is_changed = context.generation() != before;
     let memory = context.memory::<Memory>();
     if is_changed {
@@ -261,7 +278,7 @@ async fn matches(
     context: &Context<'_>,
     case: &Case,
     decisions: &Arc<Decisions>,
-) -> Result<Verdict, ApiError> {
+) -> Result<(Verdict, u64), ApiError> {
     let evaluate = |inputs: &Inputs<'_>| {
         let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
         case.definition.conditions.judge(&case.definition.composition, &nowhere)
@@ -275,7 +292,7 @@ async fn mutate(
     case: &Case,
     mutation: &Mutation,
     decisions: &Arc<Decisions>,
-) -> Result<Result<Option<Value>, String>, ApiError> {
+) -> Result<Patched, ApiError> {
     let schema = context.request.kind.schema();
     let composition = &case.definition.composition;
     let evaluate = |inputs: &Inputs<'_>| match mutation {

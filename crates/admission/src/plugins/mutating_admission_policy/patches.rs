@@ -9,21 +9,22 @@ use serde_json::{Map as JsonMap, Value as Json, json};
 
 use crate::policy::evaluation::{Composition, Expression, Inputs, evaluate};
 
-/// The whole object as it will be; `None` if it stays as it is.
-type Patched = Result<Option<Json>, String>;
+/// The whole object as it will be, `None` if it stays as it is; and what it cost to tell.
+pub(super) type Patched = (Result<Option<Json>, String>, u64);
 
 fn value_of(
     expression: &Expression,
     composition: &Composition,
     inputs: &Inputs<'_>,
     read: impl Fn(&Value<'_>) -> Result<Json, String>,
-) -> Result<Json, String> {
+) -> (Result<Json, String>, u64) {
     if let Some(problem) = expression.problem() {
-        return Err(problem.to_owned());
+        return (Err(problem.to_owned()), 0);
     }
     let mut budget = OBJECT_BUDGET;
-    let results = evaluate([expression], composition, inputs, &mut budget, read)?;
-    results.into_iter().next().unwrap_or(Ok(Json::Null))
+    let results = evaluate([expression], composition, inputs, &mut budget, read);
+    let value = results.and_then(|it| it.into_iter().next().map_or(Ok(Json::Null), |it| it.result));
+    (value, OBJECT_BUDGET - budget)
 }
 
 /// Merged as by server-side apply, without ownership.
@@ -37,13 +38,16 @@ pub(super) fn apply(
         check_types(value, OBJECT).map_err(|why| format!("type mismatch: {why}"))?;
         to_json(value)
     };
-    let mut config = value_of(expression, composition, inputs, read)?;
-    for field in ["apiVersion", "kind"] {
-        config[field] = inputs.object[field].clone();
-    }
-    merging::merge_unowned(schema, inputs.object, &config)
-        .map(Some)
-        .map_err(|why| format!("error applying patch: {why}"))
+    let (config, cost) = value_of(expression, composition, inputs, read);
+    let merged = config.and_then(|mut config| {
+        for field in ["apiVersion", "kind"] {
+            config[field] = inputs.object[field].clone();
+        }
+        merging::merge_unowned(schema, inputs.object, &config)
+            .map(Some)
+            .map_err(|why| format!("error applying patch: {why}"))
+    });
+    (merged, cost)
 }
 
 pub(super) fn json_patch(
@@ -60,13 +64,16 @@ pub(super) fn json_patch(
             steps.iter().map(|it| it.map_err(|err| err.to_string()).and_then(|it| step(&it)));
         steps.collect::<Result<Vec<Json>, String>>().map(Json::Array)
     };
-    let steps = value_of(expression, composition, inputs, read)?;
-    match patch::json(inputs.object, steps.to_string().as_bytes()) {
-        Ok(tree) => Ok(Some(tree)),
-        // A test that fails leaves the object alone.
-        Err(err) if is_failed_test(&err) => Ok(None),
-        Err(err) => Err(format!("JSON Patch: {err}")),
-    }
+    let (steps, cost) = value_of(expression, composition, inputs, read);
+    let patched = steps.and_then(|steps| {
+        match patch::json(inputs.object, steps.to_string().as_bytes()) {
+            Ok(tree) => Ok(Some(tree)),
+            // A test that fails leaves the object alone.
+            Err(err) if is_failed_test(&err) => Ok(None),
+            Err(err) => Err(format!("JSON Patch: {err}")),
+        }
+    });
+    (patched, cost)
 }
 
 fn is_failed_test(err: &patch::Error) -> bool {

@@ -29,6 +29,8 @@ use crate::chain::{Phase, Plugin, Validating};
 use crate::configuration::{self as files, Configuration};
 use crate::context::Context;
 
+pub use templates::RESOURCES as MAKERS_OF_PODS;
+
 pub(crate) const NAME: &str = "PodSecurity";
 
 /// Below these nobody changes what a pod is.

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use super::checks::Subject;
 
 /// (group, resource), without pods themselves.
-pub(super) const RESOURCES: &[(&str, &str)] = &[
+pub const RESOURCES: &[(&str, &str)] = &[
     ("", "podtemplates"),
     ("", "replicationcontrollers"),
     ("apps", "daemonsets"),

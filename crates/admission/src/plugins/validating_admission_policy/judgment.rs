@@ -4,7 +4,7 @@ use apimachinery::cel::OBJECT_BUDGET;
 
 use super::{Validation, Validations};
 use crate::policy::conditions::Verdict;
-use crate::policy::evaluation::{Inputs, evaluate};
+use crate::policy::evaluation::{Inputs, Outcome, evaluate};
 use crate::policy::source::{Definition, OnFailure};
 
 /// Longer messages are not used.
@@ -29,11 +29,22 @@ pub(super) struct Judgment<'d> {
     /// One for each validation; or one for all if they could not be evaluated.
     pub(super) decisions: Vec<Decision>,
     pub(super) annotations: Vec<(&'d str, Annotation)>,
+    /// Of each validation, without its message.
+    pub(super) costs: Vec<u64>,
+    /// Of everything: conditions, validations, messages, annotations.
+    pub(super) cost: u64,
+    /// `matchConditions` do not hold.
+    pub(super) is_skipped: bool,
 }
 
 impl Judgment<'_> {
-    fn failed(on_failure: OnFailure, message: String) -> Self {
-        Self { decisions: vec![Decision::failed(on_failure, message)], annotations: Vec::new() }
+    fn failed(on_failure: OnFailure, message: String, cost: u64) -> Self {
+        let decisions = vec![Decision::failed(on_failure, message)];
+        Self { decisions, cost, ..Self::default() }
+    }
+
+    fn skipped(cost: u64) -> Self {
+        Self { cost, is_skipped: true, ..Self::default() }
     }
 }
 
@@ -52,48 +63,55 @@ pub(super) fn judge<'d>(
 ) -> Judgment<'d> {
     let on_failure = definition.on_failure;
     let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
-    match definition.conditions.judge(&definition.composition, &nowhere) {
+    let (verdict, matching) = definition.conditions.judge(&definition.composition, &nowhere);
+    match verdict {
         Verdict::Match => {}
-        Verdict::No => return Judgment::default(),
-        Verdict::Error(_) if on_failure == OnFailure::Ignore => return Judgment::default(),
-        Verdict::Error(why) => return Judgment::failed(on_failure, why),
+        Verdict::No => return Judgment::skipped(matching),
+        Verdict::Error(_) if on_failure == OnFailure::Ignore => return Judgment::skipped(matching),
+        Verdict::Error(why) => return Judgment::failed(on_failure, why, matching),
     }
-    let decisions = match decide(definition, inputs) {
-        Ok(decisions) => decisions,
-        Err(why) => return Judgment::failed(on_failure, why),
+    let (mut deciding, mut annotating) = (OBJECT_BUDGET, OBJECT_BUDGET);
+    let decided = decide(definition, inputs, &mut deciding);
+    let cost = matching + OBJECT_BUDGET - deciding;
+    let (decisions, costs) = match decided {
+        Ok(decided) => decided,
+        Err(why) => return Judgment::failed(on_failure, why, cost),
     };
-    match annotate(definition, inputs) {
-        Ok(annotations) => Judgment { decisions, annotations },
-        Err(why) => Judgment::failed(on_failure, why),
+    let annotated = annotate(definition, inputs, &mut annotating);
+    let cost = cost + OBJECT_BUDGET - annotating;
+    match annotated {
+        Ok(annotations) => Judgment { decisions, annotations, costs, cost, is_skipped: false },
+        Err(why) => Judgment::failed(on_failure, why, cost),
     }
 }
 
-/// Messages are made with what is left of the budget, without asking the authorizer.
+/// With what each validation cost. Messages are made with what is left of the budget, without asking the authorizer.
 fn decide(
     definition: &Definition<Validations>,
     inputs: &Inputs<'_>,
-) -> Result<Vec<Decision>, String> {
+    budget: &mut u64,
+) -> Result<(Vec<Decision>, Vec<u64>), String> {
     let (composition, on_failure) = (&definition.composition, definition.on_failure);
     let validations = &definition.effect.validations;
-    let mut budget = OBJECT_BUDGET;
     let expressions = validations.iter().map(|it| &it.expression);
     let read = |value: &cel::Value<'_>| Ok(value.as_bool());
-    let results = evaluate(expressions, composition, inputs, &mut budget, read)?;
+    let results = evaluate(expressions, composition, inputs, budget, read)?;
+    let costs = results.iter().map(|it| it.cost).collect();
 
     let silent = Inputs { authorizer: None, ..*inputs };
     let expressions = validations.iter().filter_map(|it| it.message_expression.as_ref());
     let read = |value: &cel::Value<'_>| Ok(value.as_str().map(str::to_owned));
-    let messages = evaluate(expressions, composition, &silent, &mut budget, read);
+    let messages = evaluate(expressions, composition, &silent, budget, read);
     let mut messages = match messages {
         Ok(messages) => Ok(messages.into_iter()),
         Err(err) => Err(err),
     };
-    let decide = |(validation, result): (&Validation, Result<Option<bool>, String>)| {
+    let decide = |(validation, outcome): (&Validation, Outcome<Option<bool>>)| {
         let own = match (&mut messages, &validation.message_expression) {
-            (Ok(messages), Some(_)) => messages.next().and_then(Result::ok).flatten(),
+            (Ok(messages), Some(_)) => messages.next().and_then(|it| it.result.ok()).flatten(),
             _ => None,
         };
-        match (result, &messages) {
+        match (outcome.result, &messages) {
             (Err(why), _) => Decision::failed(on_failure, why),
             (Ok(_), Err(why)) => {
                 Decision::failed(on_failure, format!("failed messageExpression: {why}"))
@@ -105,7 +123,7 @@ fn decide(
             },
         }
     };
-    Ok(validations.iter().zip(results).map(decide).collect())
+    Ok((validations.iter().zip(results).map(decide).collect(), costs))
 }
 
 /// The one that was made, else the one that was written, else the expression.
@@ -125,10 +143,10 @@ fn message(validation: &Validation, own: Option<String>) -> String {
 fn annotate<'d>(
     definition: &'d Definition<Validations>,
     inputs: &Inputs<'_>,
+    budget: &mut u64,
 ) -> Result<Vec<(&'d str, Annotation)>, String> {
     let silent = Inputs { authorizer: None, ..*inputs };
     let annotations = &definition.effect.annotations;
-    let mut budget = OBJECT_BUDGET;
     let read = |value: &cel::Value<'_>| {
         Ok(match value {
             cel::Value::String(text) if text.trim().is_empty() => Annotation::None,
@@ -138,10 +156,10 @@ fn annotate<'d>(
         })
     };
     let expressions = annotations.iter().map(|it| &it.1);
-    let results = evaluate(expressions, &definition.composition, &silent, &mut budget, read)?;
-    let read = |((key, expression), result): (&'d (String, _), Result<Annotation, String>)| {
+    let results = evaluate(expressions, &definition.composition, &silent, budget, read)?;
+    let read = |((key, expression), outcome): (&'d (String, _), Outcome<Annotation>)| {
         let expression: &crate::policy::evaluation::Expression = expression;
-        let annotation = match result {
+        let annotation = match outcome.result {
             Ok(Annotation::Error(got)) => Annotation::Error(format!(
                 "valueExpression '{}' resulted in unsupported return type: {got}. Return type must \
                  be either string or null.",

@@ -2,6 +2,7 @@
 //! what does not meet them is refused, warned of, or noted in the audit log.
 
 mod judgment;
+mod observed;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +15,13 @@ use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::attributes::Attributes;
 use crate::chain::{Phase, Plugin, Validating};
 use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
+use crate::observer::Observer;
 use crate::policy::Policies;
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
@@ -94,19 +97,27 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 }
 
-/// The first reason to refuse.
-#[derive(Default)]
-struct Refusal(Option<(String, Option<String>)>);
+/// The first reason to refuse, and who else wants to know of all.
+struct Refusal<'a>(Option<(String, Option<String>)>, Option<&'a Observer>);
 
-impl Refusal {
+fn denied(policy: &str, binding: Option<&str>, why: &str) -> String {
+    match binding {
+        Some(binding) => format!(
+            "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}"
+        ),
+        None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {why}"),
+    }
+}
+
+fn warning(policy: &str, binding: &str, why: &str) -> String {
+    format!(
+        "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {why}"
+    )
+}
+
+impl Refusal<'_> {
     fn add(&mut self, policy: &str, binding: Option<&str>, why: &str, reason: Option<&str>) {
-        let message = match binding {
-            Some(binding) => format!(
-                "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: \
-                 {why}"
-            ),
-            None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {why}"),
-        };
+        let message = denied(policy, binding, why);
         self.0.get_or_insert_with(|| (message, reason.map(str::to_owned)));
     }
 
@@ -117,6 +128,9 @@ impl Refusal {
         binding: Option<&str>,
         why: &str,
     ) {
+        if let Some(observer) = self.1 {
+            observer.part(observed::misconfigured(definition, binding, why));
+        }
         if definition.on_failure == OnFailure::Deny {
             let what = if binding.is_some() { "binding" } else { "policy" };
             let why = format!("failed to configure {what}: {why}");
@@ -126,7 +140,7 @@ impl Refusal {
 }
 
 async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
-    let mut refusal = Refusal::default();
+    let mut refusal = Refusal(None, context.observer());
     let decisions = Arc::new(Decisions::default());
     for hook in policies.validating.find(&context.request) {
         let definition = &hook.definition;
@@ -168,7 +182,7 @@ impl Case<'_> {
         &self,
         hook: &Hook<Validations>,
         invocation: &Invocation,
-        refusal: &mut Refusal,
+        refusal: &mut Refusal<'_>,
     ) -> Result<(), ApiError> {
         let definition = &hook.definition;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -205,7 +219,13 @@ impl Case<'_> {
             let request = request_value(self.context, invocation);
             for params in found {
                 let params = params.as_deref().unwrap_or(&Value::Null);
+                let begin = Instant::now();
                 let judgment = self.judge(definition, shown, [&request, &namespace, params]).await;
+                if let Some(observer) = self.context.observer() {
+                    let about = (definition.as_ref(), binding.as_ref(), params);
+                    let part = observed::part(about, &judgment, begin.elapsed());
+                    observer.part(part);
+                }
                 self.act(definition, binding, judgment, &mut annotations, refusal);
             }
         }
@@ -243,7 +263,7 @@ impl Case<'_> {
         binding: &Binding,
         judgment: Judgment<'d>,
         annotations: &mut BTreeMap<&'d str, Vec<String>>,
-        refusal: &mut Refusal,
+        refusal: &mut Refusal<'_>,
     ) {
         let (policy, name) = (definition.name.as_str(), binding.name.as_str());
         for (index, decision) in judgment.decisions.iter().enumerate() {
@@ -251,10 +271,7 @@ impl Case<'_> {
             for action in &binding.actions {
                 match action.as_str() {
                     "Deny" => refusal.add(policy, Some(name), message, reason.as_deref()),
-                    "Warn" => self.context.warn(&format!(
-                        "Validation failed for ValidatingAdmissionPolicy '{policy}' with binding \
-                         '{name}': {message}"
-                    )),
+                    "Warn" => self.context.warn(&warning(policy, name, message)),
                     "Audit" => self.note_failure(binding, index, message),
                     _ => {}
                 }
@@ -287,16 +304,23 @@ impl Case<'_> {
     }
 }
 
-/// With the reason that the validation asks for.
-fn refused(context: &Context<'_>, message: &str, reason: Option<&str>) -> ApiError {
-    let mut status = context.forbidden(message).to_status();
+/// The reason that a validation asks for, and its code.
+fn reason_of(reason: Option<&str>) -> (&str, u16) {
     let reason = reason.filter(|it| !it.is_empty()).unwrap_or("Invalid");
-    status.code = Some(match reason {
+    let code = match reason {
         "Unauthorized" => 401,
         "Forbidden" => 403,
         "RequestEntityTooLarge" => 413,
         _ => 422,
-    });
+    };
+    (reason, code)
+}
+
+/// With the reason that the validation asks for.
+fn refused(context: &Context<'_>, message: &str, reason: Option<&str>) -> ApiError {
+    let mut status = context.forbidden(message).to_status();
+    let (reason, code) = reason_of(reason);
+    status.code = Some(code.into());
     status.reason = Some(reason.to_owned());
     let cause = StatusCause { message: Some(message.to_owned()), ..StatusCause::default() };
     status.details.get_or_insert_default().causes.get_or_insert_default().push(cause);

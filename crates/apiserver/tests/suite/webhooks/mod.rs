@@ -1,6 +1,7 @@
 //! Admission webhooks, asked over TLS: in which order, about what, and what becomes of what they
 //! say, or do not say.
 
+mod explained;
 mod failures;
 mod questions;
 pub(crate) mod server;
