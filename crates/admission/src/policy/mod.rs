@@ -1,6 +1,6 @@
 //! What validating and mutating policies share, and the conditions of webhooks: which requests they
 //! are for (`crate::matching`), with which parameters (`params`), and the evaluation of their expressions
-//! (`evaluation`). Policies are compiled when they change, not when requests come.
+//! (`evaluation`). Policies are compiled once, when the first request comes that one is for.
 
 pub mod conditions;
 pub(crate) mod evaluation;

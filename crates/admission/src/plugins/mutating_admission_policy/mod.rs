@@ -11,6 +11,7 @@ use api::admissionregistration::MutatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicySpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, OnFailure};
+use crate::policy::source::{Binding, Definition, Frame, OnFailure, Rules};
 
 pub struct MutatingAdmissionPolicy(pub Arc<Policies>);
 
@@ -48,11 +49,15 @@ impl Mutations {
             failure_policy: spec.failure_policy.as_deref(),
             param_kind: spec.param_kind.as_ref(),
             constraints: spec.match_constraints.as_ref(),
-            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
-            variables: spec.variables.as_deref().unwrap_or_default(),
         };
+        let spec = spec.clone();
+        Some(Definition::new(&frame, move || Self::rules(&spec)))
+    }
+
+    fn rules(spec: &MutatingAdmissionPolicySpec) -> Rules<Self> {
         let sees = Sees { params: false, authorizer: true, patches: true };
-        Some(Definition::new(&frame, |composition| {
+        let variables = (spec.variables.as_ref(), spec.param_kind.is_some());
+        Rules::new(variables, spec.match_conditions.as_ref(), |composition| {
             let compile = |text: Option<&String>, returns| {
                 composition.compile(text.map_or("", String::as_str), sees, returns)
             };
@@ -68,7 +73,7 @@ impl Mutations {
                 mutations: spec.mutations.iter().flatten().filter_map(mutation).collect(),
                 is_reinvoked: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
             }
-        }))
+        })
     }
 }
 
@@ -164,7 +169,7 @@ async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), Api
 async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problems) -> Vec<Case> {
     let mut cases = Vec::new();
     let configuring = |what: &str, why: &str| format!("failed to configure {what}: {why}");
-    for hook in policies.mutating.find(&context.request) {
+    for hook in policies.mutating.find(&context.request).iter() {
         let definition = &hook.definition;
         let found = match &definition.constraints {
             Some(constraints) => constraints.find(context).map_err(|it| it.to_string()),
@@ -234,7 +239,7 @@ async fn run(
         return Ok(());
     }
     let before = context.generation();
-    for mutation in &definition.effect.mutations {
+    for mutation in &definition.rules.effect.mutations {
         match mutate(context, case, mutation, decisions).await? {
             Ok(Some(tree)) => {
                 if matches!(mutation, Mutation::JsonPatch(_)) {
@@ -251,7 +256,7 @@ async fn run(
     if is_changed {
         memory.require_all();
     }
-    if definition.effect.is_reinvoked {
+    if definition.rules.effect.is_reinvoked {
         memory.invoked.insert(key);
     }
     Ok(())
@@ -264,7 +269,7 @@ async fn matches(
 ) -> Result<Verdict, ApiError> {
     let evaluate = |inputs: &Inputs<'_>| {
         let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
-        case.definition.conditions.judge(&case.definition.composition, &nowhere)
+        case.definition.rules.conditions.judge(&case.definition.rules.composition, &nowhere)
     };
     with_inputs(context, case, decisions, evaluate).await
 }
@@ -277,7 +282,7 @@ async fn mutate(
     decisions: &Arc<Decisions>,
 ) -> Result<Result<Option<Value>, String>, ApiError> {
     let schema = context.request.kind.schema();
-    let composition = &case.definition.composition;
+    let composition = &case.definition.rules.composition;
     let evaluate = |inputs: &Inputs<'_>| match mutation {
         Mutation::Apply(expression) => patches::apply(expression, composition, inputs, &schema),
         Mutation::JsonPatch(expression) => patches::json_patch(expression, composition, inputs),

@@ -52,7 +52,7 @@ pub(super) fn judge<'d>(
 ) -> Judgment<'d> {
     let on_failure = definition.on_failure;
     let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
-    match definition.conditions.judge(&definition.composition, &nowhere) {
+    match definition.rules.conditions.judge(&definition.rules.composition, &nowhere) {
         Verdict::Match => {}
         Verdict::No => return Judgment::default(),
         Verdict::Error(_) if on_failure == OnFailure::Ignore => return Judgment::default(),
@@ -73,8 +73,8 @@ fn decide(
     definition: &Definition<Validations>,
     inputs: &Inputs<'_>,
 ) -> Result<Vec<Decision>, String> {
-    let (composition, on_failure) = (&definition.composition, definition.on_failure);
-    let validations = &definition.effect.validations;
+    let (composition, on_failure) = (&definition.rules.composition, definition.on_failure);
+    let validations = &definition.rules.effect.validations;
     let mut budget = OBJECT_BUDGET;
     let expressions = validations.iter().map(|it| &it.expression);
     let read = |value: &cel::Value<'_>| Ok(value.as_bool());
@@ -127,7 +127,7 @@ fn annotate<'d>(
     inputs: &Inputs<'_>,
 ) -> Result<Vec<(&'d str, Annotation)>, String> {
     let silent = Inputs { authorizer: None, ..*inputs };
-    let annotations = &definition.effect.annotations;
+    let annotations = &definition.rules.effect.annotations;
     let mut budget = OBJECT_BUDGET;
     let read = |value: &cel::Value<'_>| {
         Ok(match value {
@@ -138,7 +138,7 @@ fn annotate<'d>(
         })
     };
     let expressions = annotations.iter().map(|it| &it.1);
-    let results = evaluate(expressions, &definition.composition, &silent, &mut budget, read)?;
+    let results = evaluate(expressions, &definition.rules.composition, &silent, &mut budget, read)?;
     let read = |((key, expression), result): (&'d (String, _), Result<Annotation, String>)| {
         let expression: &crate::policy::evaluation::Expression = expression;
         let annotation = match result {

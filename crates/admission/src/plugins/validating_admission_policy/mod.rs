@@ -12,6 +12,7 @@ use api::admissionregistration::ValidatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicySpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure};
+use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure, Rules};
 use judgment::{Annotation, Decision, Judgment};
 
 /// Values of audit annotations are cut here.
@@ -55,12 +56,16 @@ impl Validations {
             failure_policy: spec.failure_policy.as_deref(),
             param_kind: spec.param_kind.as_ref(),
             constraints: spec.match_constraints.as_ref(),
-            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
-            variables: spec.variables.as_deref().unwrap_or_default(),
         };
+        let spec = spec.clone();
+        Some(Definition::new(&frame, move || Self::rules(&spec)))
+    }
+
+    fn rules(spec: &ValidatingAdmissionPolicySpec) -> Rules<Self> {
         let asking = Sees { params: false, authorizer: true, patches: false };
         let silent = Sees { authorizer: false, ..asking };
-        Some(Definition::new(&frame, |composition| {
+        let variables = (spec.variables.as_ref(), spec.param_kind.is_some());
+        Rules::new(variables, spec.match_conditions.as_ref(), |composition| {
             let validations = spec.validations.iter().flatten().map(|it| Validation {
                 expression: composition.compile(&it.expression, asking, Returns::Bool),
                 message_expression: it
@@ -76,7 +81,7 @@ impl Validations {
                 (it.key.clone(), composition.compile(value, asking, Returns::TextOrNull))
             });
             Self { validations: validations.collect(), annotations: annotations.collect() }
-        }))
+        })
     }
 }
 
@@ -128,7 +133,7 @@ impl Refusal {
 async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
     let mut refusal = Refusal::default();
     let decisions = Arc::new(Decisions::default());
-    for hook in policies.validating.find(&context.request) {
+    for hook in policies.validating.find(&context.request).iter() {
         let definition = &hook.definition;
         let Some(constraints) = &definition.constraints else {
             let why = "policy contained no match constraints, a required field";
@@ -143,7 +148,7 @@ async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiE
                     Some(why) => refusal.misconfigured(definition, None, &why),
                     None => {
                         let case = Case { policies, context, decisions: &decisions };
-                        case.hold_against(&hook, &invocation, &mut refusal).await?;
+                        case.hold_against(hook, &invocation, &mut refusal).await?;
                     }
                 }
             }
@@ -172,7 +177,8 @@ impl Case<'_> {
     ) -> Result<(), ApiError> {
         let definition = &hook.definition;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        let mut shown: Option<Shown> = None;
+        // What all bindings see alike, made when the first of them is for the request.
+        let mut shown: Option<(Shown<'_>, Value, Value)> = None;
         for binding in &hook.bindings {
             let is_bound = binding.constraints.as_ref().map_or(Ok(true), |it| {
                 it.find(self.context).map(|it| it.is_some()).map_err(|it| it.to_string())
@@ -198,14 +204,14 @@ impl Case<'_> {
                 continue;
             }
             if shown.is_none() {
-                shown = Some(Shown::new(self.context, invocation).await?);
+                let objects = Shown::new(self.context, invocation).await?;
+                let request = request_value(self.context, invocation);
+                shown = Some((objects, request, namespace_value(self.context)?));
             }
-            let Some(shown) = &shown else { continue };
-            let namespace = namespace_value(self.context)?;
-            let request = request_value(self.context, invocation);
+            let Some((shown, request, namespace)) = &shown else { continue };
             for params in found {
                 let params = params.as_deref().unwrap_or(&Value::Null);
-                let judgment = self.judge(definition, shown, [&request, &namespace, params]).await;
+                let judgment = self.judge(definition, shown, [request, namespace, params]).await;
                 self.act(definition, binding, judgment, &mut annotations, refusal);
             }
         }
@@ -218,7 +224,7 @@ impl Case<'_> {
     async fn judge<'d>(
         &self,
         definition: &'d Definition<Validations>,
-        shown: &Shown,
+        shown: &Shown<'_>,
         [request, namespace, params]: [&Value; 3],
     ) -> Judgment<'d> {
         let asked = requested_resource(self.context);
