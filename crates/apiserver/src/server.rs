@@ -151,7 +151,9 @@ impl Server {
         let legacy_tokens = LegacyTokens::default();
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
-        let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
+        let told = &config.admission_configuration;
+        let webhooks = Webhooks::new(caller, &world, &metrics, Arc::new(notices), told);
+        let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
         let policies = policies(&registry, &cache);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,

@@ -113,8 +113,7 @@ pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
 }
 
 /// Ways to show who one is that need somebody else, or pretend to be somebody else.
-const UNUSABLE: &[&str] =
-    &["exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"];
+const UNUSABLE: &[&str] = &["exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"];
 
 /// Every user. One that could not be what it says it is is an error.
 pub fn users(text: &str) -> Result<Users, Error> {

@@ -28,8 +28,7 @@ impl Credentials {
 
     /// Who to be for `host:port`; nobody if nothing is said about it.
     pub fn find(&self, authority: &str) -> Option<&Arc<Identity>> {
-        let without_port =
-            authority.rsplit_once(':').filter(|it| it.1 == PORT).map(|it| it.0);
+        let without_port = authority.rsplit_once(':').filter(|it| it.1 == PORT).map(|it| it.0);
         self.by_host(authority)
             .or_else(|| self.by_host(without_port?))
             .or_else(|| self.by_name.get("*"))
@@ -97,9 +96,7 @@ mod tests {
             let text = format!("users:\n- {{name: u, user: {user}}}\n");
             let found = kubeconfig::users(&text).map_err(|err| err.to_string()).and_then(|it| {
                 let made = Credentials::new(&it, Path::new("/nowhere"));
-                made.map(drop).map_err(|(name, err)| {
-                    format!("{name}: {}", stdx::error_chain(&err))
-                })
+                made.map(drop).map_err(|(name, err)| format!("{name}: {}", stdx::error_chain(&err)))
             });
             let found = found.expect_err("it cannot be");
             assert!(found.starts_with(expected), "{found}");
@@ -109,9 +106,6 @@ mod tests {
         check("{tokenFile: t}", "u: tokenFile: reading /nowhere/t: ");
         check("{token: t, username: me}", "u: token and username: there may be one of them");
         check("{client-certificate-data: eA==}", "u: client-certificate: there is one without");
-        check(
-            "{client-certificate-data: eA==, client-key-data: eA==}",
-            "u: client-key is not PEM",
-        );
+        check("{client-certificate-data: eA==, client-key-data: eA==}", "u: client-key is not PEM");
     }
 }

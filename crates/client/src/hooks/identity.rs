@@ -146,8 +146,8 @@ fn bytes(field: &'static str, source: Option<&Source>) -> Result<Option<Vec<u8>>
         Some(Source::File(path)) => {
             let path = PathBuf::from(path);
             let mut bytes = Vec::new();
-            let read = std::fs::File::open(&path)
-                .and_then(|it| it.take(FILE_MAX).read_to_end(&mut bytes));
+            let read =
+                std::fs::File::open(&path).and_then(|it| it.take(FILE_MAX).read_to_end(&mut bytes));
             read.map_err(|source| Error::Read { field, path, source })?;
             Ok(Some(bytes))
         }
