@@ -22,6 +22,7 @@ use authz::Decision;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use stdx::World;
+use telemetry::Registry;
 
 const WRITES: u32 = 20_000;
 
@@ -55,7 +56,7 @@ impl Authorizer for Nothing {
 
 /// `n` policies with a binding each.
 fn policies(n: usize, resource: &str, operation: &str) -> Policy {
-    let policies = Policies::new(Arc::new(Nothing));
+    let policies = Policies::new(Arc::new(Nothing), &Registry::default());
     for index in 0..n {
         let name = format!("p{index}");
         let policy = json!({"metadata": {"name": name}, "spec": {

@@ -119,9 +119,13 @@ fn authenticator(
     })
 }
 
-fn policies(registry: &Arc<Registry>, cache: &Arc<Cache>) -> Arc<Policies> {
+fn policies(
+    registry: &Arc<Registry>,
+    cache: &Arc<Cache>,
+    metrics: &MetricsRegistry,
+) -> Arc<Policies> {
     let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(cache));
-    Arc::new(Policies::new(Arc::new(parameters)))
+    Arc::new(Policies::new(Arc::new(parameters), metrics))
 }
 
 pub struct Server {
@@ -154,7 +158,7 @@ impl Server {
         let told = &config.admission_configuration;
         let webhooks = Webhooks::new(caller, &world, &metrics, Arc::new(notices), told);
         let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
-        let policies = policies(&registry, &cache);
+        let policies = policies(&registry, &cache, &metrics);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,

@@ -1,6 +1,7 @@
 //! The evaluation of a group of expressions of a policy with one budget. Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::admissionregistration::expressions::{Compiler, Problem, Returns, Sees};
 use apimachinery::cel::EVALUATION_BUDGET;
@@ -8,11 +9,12 @@ use apimachinery::cel::libraries::authz::{self, Decisions, Resource};
 use cel::{Bindings, Program, UNTYPED, from_json};
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use serde_json::Value as Json;
+use tokio::time::Instant;
 
 use super::variables::Variables;
 
 /// What is said when the budget of a group is used up.
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
+pub(super) const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
                              validation rules will be run";
 
 /// An expression, compiled. One that does not compile fails when it is evaluated: it was stored by
@@ -100,6 +102,18 @@ pub(crate) fn evaluate<'e, T>(
     budget: &mut u64,
     read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
 ) -> Result<Vec<Result<T, String>>, String> {
+    let timed = evaluate_timed(expressions, composition, inputs, budget, read)?;
+    Ok(timed.into_iter().map(|it| it.0).collect())
+}
+
+/// The same, with how long each took.
+pub(crate) fn evaluate_timed<'e, T>(
+    expressions: impl IntoIterator<Item = &'e Expression>,
+    composition: &Composition,
+    inputs: &Inputs<'_>,
+    budget: &mut u64,
+    read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
+) -> Result<Vec<(Result<T, String>, Duration)>, String> {
     let base = inputs.bind()?;
     let variables = Variables::new(&base, &composition.variables);
     let activation = variables.bind();
@@ -108,17 +122,21 @@ pub(crate) fn evaluate<'e, T>(
         let program = match &expression.program {
             Ok(program) => program,
             Err(problem) => {
-                results.push(Err(format!("compilation error: {}", problem.detail)));
+                let why = format!("compilation error: {}", problem.detail);
+                results.push((Err(why), Duration::ZERO));
                 continue;
             }
         };
+        let begin = Instant::now();
         let evaluated = program.evaluate(activation, EVALUATION_BUDGET);
+        let elapsed = begin.elapsed();
         let cost = evaluated.cost.saturating_add(variables.take_spent());
         *budget = budget.checked_sub(cost).ok_or_else(|| OUT_OF_BUDGET.to_owned())?;
-        results.push(match evaluated.result {
+        let result = match evaluated.result {
             Ok(value) => read(&value),
             Err(err) => Err(format!("expression '{}' resulted in error: {err}", expression.text)),
-        });
+        };
+        results.push((result, elapsed));
     }
     Ok(results)
 }

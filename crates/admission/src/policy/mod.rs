@@ -5,6 +5,7 @@
 pub mod conditions;
 pub(crate) mod evaluation;
 pub(crate) mod exempt;
+pub(crate) mod metrics;
 pub mod params;
 pub(crate) mod request;
 pub(crate) mod source;
@@ -18,9 +19,11 @@ use api::admissionregistration::{
 };
 
 pub use params::{Found, Parameters};
+use telemetry::Registry;
 
 use crate::plugins::mutating_admission_policy::Mutations;
 use crate::plugins::validating_admission_policy::Validations;
+use metrics::Metrics;
 use source::{Binding, Source};
 
 /// All policies that there are. Told of every change of one.
@@ -28,11 +31,13 @@ pub struct Policies {
     pub(crate) validating: Source<Validations>,
     pub(crate) mutating: Source<Mutations>,
     pub(crate) parameters: Arc<dyn Parameters>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Policies {
-    pub fn new(parameters: Arc<dyn Parameters>) -> Self {
-        Self { validating: Source::default(), mutating: Source::default(), parameters }
+    pub fn new(parameters: Arc<dyn Parameters>, metrics: &Registry) -> Self {
+        let metrics = Metrics::new(metrics);
+        Self { validating: Source::default(), mutating: Source::default(), parameters, metrics }
     }
 
     /// `None`: it is gone.

@@ -14,6 +14,7 @@ use apimachinery::cel::libraries::authz::Decisions;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicySpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::attributes::Attributes;
 use crate::chain::{Admitting, Phase, Plugin, Reinvocation};
@@ -23,6 +24,7 @@ use crate::policy::Policies;
 use crate::policy::conditions::Verdict;
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
+use crate::policy::metrics::Metrics;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
 use crate::policy::source::{Binding, Definition, Frame, OnFailure, Rules};
@@ -159,7 +161,7 @@ async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), Api
     }
     let decisions = Arc::new(Decisions::default());
     for case in cases {
-        run(context, &case, &decisions, &mut problems).await?;
+        run(context, &case, (&decisions, &policies.metrics), &mut problems).await?;
     }
     context.memory::<Memory>().left = context.generation();
     if problems.0.is_empty() { Ok(()) } else { Err(refused(context, problems.0)) }
@@ -219,7 +221,7 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
 async fn run(
     context: &mut Context<'_>,
     case: &Case,
-    decisions: &Arc<Decisions>,
+    (decisions, metrics): (&Arc<Decisions>, &Metrics),
     problems: &mut Problems,
 ) -> Result<(), ApiError> {
     if context.draft().is_none() {
@@ -240,15 +242,16 @@ async fn run(
     }
     let before = context.generation();
     for mutation in &definition.rules.effect.mutations {
-        match mutate(context, case, mutation, decisions).await? {
-            Ok(Some(tree)) => {
-                if matches!(mutation, Mutation::JsonPatch(_)) {
-                    check_fields(context, &tree)?;
-                }
-                replace(context, case, tree).await?;
-            }
-            Ok(None) => {}
-            Err(why) => problems.add(definition, binding, &why),
+        let begin = Instant::now();
+        let done = change(context, case, mutation, decisions).await;
+        let why = match &done {
+            Ok(Ok(())) => None,
+            Ok(Err(why)) => Some(why.as_str()),
+            Err(err) => Some(err.message()),
+        };
+        metrics.mutated((&definition.name, &case.binding.name), why, begin.elapsed());
+        if let Err(why) = done? {
+            problems.add(definition, binding, &why);
         }
     }
     let is_changed = context.generation() != before;
@@ -260,6 +263,26 @@ async fn run(
         memory.invoked.insert(key);
     }
     Ok(())
+}
+
+/// One mutation, on the object as it is by now; or why it cannot be told.
+async fn change(
+    context: &mut Context<'_>,
+    case: &Case,
+    mutation: &Mutation,
+    decisions: &Arc<Decisions>,
+) -> Result<Result<(), String>, ApiError> {
+    match mutate(context, case, mutation, decisions).await? {
+        Ok(Some(tree)) => {
+            if matches!(mutation, Mutation::JsonPatch(_)) {
+                check_fields(context, &tree)?;
+            }
+            replace(context, case, tree).await?;
+            Ok(Ok(()))
+        }
+        Ok(None) => Ok(Ok(())),
+        Err(why) => Ok(Err(why)),
+    }
 }
 
 async fn matches(

@@ -1,10 +1,12 @@
 //! What the expressions of a policy come to for one request and one parameter. Pure.
 
+use std::time::Duration;
+
 use apimachinery::cel::OBJECT_BUDGET;
 
 use super::{Validation, Validations};
 use crate::policy::conditions::Verdict;
-use crate::policy::evaluation::{Inputs, evaluate};
+use crate::policy::evaluation::{Expression, Inputs, evaluate, evaluate_timed};
 use crate::policy::source::{Definition, OnFailure};
 
 /// Longer messages are not used.
@@ -13,7 +15,12 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Admit,
-    Deny { message: String, reason: Option<String> },
+    /// It could not be evaluated, which counts as agreement.
+    Ignored(String),
+    Deny {
+        message: String,
+        reason: Option<String>,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -26,14 +33,16 @@ pub(super) enum Annotation {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgment<'d> {
-    /// One for each validation; or one for all if they could not be evaluated.
-    pub(super) decisions: Vec<Decision>,
-    pub(super) annotations: Vec<(&'d str, Annotation)>,
+    /// One for each validation; or one for all if they could not be evaluated. With how long it
+    /// took.
+    pub(super) decisions: Vec<(Decision, Duration)>,
+    pub(super) annotations: Vec<(&'d str, Annotation, Duration)>,
 }
 
 impl Judgment<'_> {
     fn failed(on_failure: OnFailure, message: String) -> Self {
-        Self { decisions: vec![Decision::failed(on_failure, message)], annotations: Vec::new() }
+        let decision = Decision::failed(on_failure, message);
+        Self { decisions: vec![(decision, Duration::ZERO)], annotations: Vec::new() }
     }
 }
 
@@ -41,7 +50,7 @@ impl Decision {
     fn failed(on_failure: OnFailure, message: String) -> Self {
         match on_failure {
             OnFailure::Deny => Self::Deny { message, reason: None },
-            OnFailure::Ignore => Self::Admit,
+            OnFailure::Ignore => Self::Ignored(message),
         }
     }
 }
@@ -72,13 +81,13 @@ pub(super) fn judge<'d>(
 fn decide(
     definition: &Definition<Validations>,
     inputs: &Inputs<'_>,
-) -> Result<Vec<Decision>, String> {
+) -> Result<Vec<(Decision, Duration)>, String> {
     let (composition, on_failure) = (&definition.rules.composition, definition.on_failure);
     let validations = &definition.rules.effect.validations;
     let mut budget = OBJECT_BUDGET;
     let expressions = validations.iter().map(|it| &it.expression);
     let read = |value: &cel::Value<'_>| Ok(value.as_bool());
-    let results = evaluate(expressions, composition, inputs, &mut budget, read)?;
+    let results = evaluate_timed(expressions, composition, inputs, &mut budget, read)?;
 
     let silent = Inputs { authorizer: None, ..*inputs };
     let expressions = validations.iter().filter_map(|it| it.message_expression.as_ref());
@@ -88,7 +97,7 @@ fn decide(
         Ok(messages) => Ok(messages.into_iter()),
         Err(err) => Err(err),
     };
-    let decide = |(validation, result): (&Validation, Result<Option<bool>, String>)| {
+    let decide = |(validation, result): (&Validation, Result<Option<bool>, String>)| -> Decision {
         let own = match (&mut messages, &validation.message_expression) {
             (Ok(messages), Some(_)) => messages.next().and_then(Result::ok).flatten(),
             _ => None,
@@ -105,7 +114,9 @@ fn decide(
             },
         }
     };
-    Ok(validations.iter().zip(results).map(decide).collect())
+    let mut decide = decide;
+    let both = validations.iter().zip(results);
+    Ok(both.map(|(it, (result, elapsed))| (decide((it, result)), elapsed)).collect())
 }
 
 /// The one that was made, else the one that was written, else the expression.
@@ -125,7 +136,7 @@ fn message(validation: &Validation, own: Option<String>) -> String {
 fn annotate<'d>(
     definition: &'d Definition<Validations>,
     inputs: &Inputs<'_>,
-) -> Result<Vec<(&'d str, Annotation)>, String> {
+) -> Result<Vec<(&'d str, Annotation, Duration)>, String> {
     let silent = Inputs { authorizer: None, ..*inputs };
     let annotations = &definition.rules.effect.annotations;
     let mut budget = OBJECT_BUDGET;
@@ -138,9 +149,10 @@ fn annotate<'d>(
         })
     };
     let expressions = annotations.iter().map(|it| &it.1);
-    let results = evaluate(expressions, &definition.rules.composition, &silent, &mut budget, read)?;
-    let read = |((key, expression), result): (&'d (String, _), Result<Annotation, String>)| {
-        let expression: &crate::policy::evaluation::Expression = expression;
+    let composition = &definition.rules.composition;
+    let results = evaluate_timed(expressions, composition, &silent, &mut budget, read)?;
+    let all = annotations.iter().zip(results);
+    let read = |((key, expression), (result, elapsed)): (&'d (String, Expression), _)| {
         let annotation = match result {
             Ok(Annotation::Error(got)) => Annotation::Error(format!(
                 "valueExpression '{}' resulted in unsupported return type: {got}. Return type must \
@@ -151,7 +163,7 @@ fn annotate<'d>(
             Err(_) if definition.on_failure == OnFailure::Ignore => Annotation::None,
             Err(why) => Annotation::Error(why),
         };
-        (key.as_str(), annotation)
+        (key.as_str(), annotation, elapsed)
     };
-    Ok(annotations.iter().zip(results).map(read).collect())
+    Ok(all.map(read).collect())
 }

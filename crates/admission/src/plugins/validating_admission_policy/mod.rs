@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::admissionregistration::ValidatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
@@ -252,8 +253,19 @@ impl Case<'_> {
         refusal: &mut Refusal,
     ) {
         let (policy, name) = (definition.name.as_str(), binding.name.as_str());
-        for (index, decision) in judgment.decisions.iter().enumerate() {
-            let Decision::Deny { message, reason } = decision else { continue };
+        let metrics = &self.policies.metrics;
+        let count = |why: &str, action: &str, elapsed: Duration| {
+            metrics.validated((policy, name), why, action, elapsed);
+        };
+        for (index, (decision, elapsed)) in judgment.decisions.iter().enumerate() {
+            let (message, reason) = match decision {
+                Decision::Admit => continue,
+                Decision::Ignored(why) => {
+                    count(why, "allow", *elapsed);
+                    continue;
+                }
+                Decision::Deny { message, reason } => (message, reason),
+            };
             for action in &binding.actions {
                 match action.as_str() {
                     "Deny" => refusal.add(policy, Some(name), message, reason.as_deref()),
@@ -262,11 +274,12 @@ impl Case<'_> {
                          '{name}': {message}"
                     )),
                     "Audit" => self.note_failure(binding, index, message),
-                    _ => {}
+                    _ => continue,
                 }
+                count(message, &action.to_ascii_lowercase(), *elapsed);
             }
         }
-        for (key, annotation) in judgment.annotations {
+        for (key, annotation, elapsed) in judgment.annotations {
             match annotation {
                 Annotation::Value(mut value) => {
                     value.truncate(value.floor_char_boundary(ANNOTATION_BYTES_MAX));
@@ -276,7 +289,10 @@ impl Case<'_> {
                     }
                 }
                 Annotation::None => {}
-                Annotation::Error(why) => refusal.add(policy, Some(name), &why, None),
+                Annotation::Error(why) => {
+                    refusal.add(policy, Some(name), &why, None);
+                    count(&why, "deny", elapsed);
+                }
             }
         }
     }
