@@ -106,6 +106,9 @@ pub(crate) fn evaluate<'e, T>(
     Ok(timed.into_iter().map(|it| it.0).collect())
 }
 
+/// What one expression comes to, and how long that took.
+pub(crate) type Timed<T> = (Result<T, String>, Duration);
+
 /// The same, with how long each took.
 pub(crate) fn evaluate_timed<'e, T>(
     expressions: impl IntoIterator<Item = &'e Expression>,
@@ -113,7 +116,7 @@ pub(crate) fn evaluate_timed<'e, T>(
     inputs: &Inputs<'_>,
     budget: &mut u64,
     read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
-) -> Result<Vec<(Result<T, String>, Duration)>, String> {
+) -> Result<Vec<Timed<T>>, String> {
     let base = inputs.bind()?;
     let variables = Variables::new(&base, &composition.variables);
     let activation = variables.bind();
