@@ -104,6 +104,11 @@ fn made(plugin: impl Plugin + 'static) -> Made {
     Ok(Some(Arc::new(plugin)))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "others can fail")]
+fn perhaps(plugin: Option<impl Plugin + 'static>) -> Made {
+    Ok(plugin.map(|it| Arc::new(it) as Arc<dyn Plugin>))
+}
+
 /// Who `A` is to those that it asks must be there, also where nobody is asked yet.
 fn asking<A: Asking, P: Plugin + 'static>(
     plugin: fn(Arc<Webhooks>) -> P,
@@ -138,13 +143,8 @@ pub const ALL: &[Entry] = &[
     on("TaintNodesByCondition", |_| made(taint_nodes_by_condition::TaintNodesByCondition)),
     off("AlwaysPullImages", |_| made(always_pull_images::AlwaysPullImages)),
     off("ImagePolicyWebhook", |it| {
-        let backend = image_policy_webhook::Backend::new(it.configuration)?;
-        Ok(it.deciders.map(|deciders| {
-            let caller = deciders.webhooks.caller().clone();
-            let world = it.world.clone();
-            let plugin = image_policy_webhook::ImagePolicyWebhook::new(backend, caller, world);
-            Arc::new(plugin) as Arc<dyn Plugin>
-        }))
+        let caller = it.deciders.map(|it| it.webhooks.caller());
+        perhaps(image_policy_webhook::ImagePolicyWebhook::new(it.configuration, caller, it.world)?)
     }),
     on("PodSecurity", |it| {
         let clock = it.world.clock.clone();

@@ -33,13 +33,13 @@ const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
 
 /// Whom to ask and how, as the configuration says it.
-pub(super) struct Backend {
+struct Backend {
     target: Target,
     policy: ImagePolicy,
 }
 
 impl Backend {
-    pub(super) fn new(files: &Configuration) -> Result<Self, Error> {
+    fn new(files: &Configuration) -> Result<Self, Error> {
         let settings: Option<ImagePolicyWebhookSettings> = files.settings()?;
         let what = "imagePolicy with kubeConfigFile: no config specified";
         let missing = Error::Missing { plugin: settings::PLUGIN, what };
@@ -57,8 +57,16 @@ pub struct ImagePolicyWebhook {
 }
 
 impl ImagePolicyWebhook {
-    pub(super) fn new(backend: Backend, caller: Caller, world: World) -> Self {
-        Self { backend, caller, world, answers: Answers::default() }
+    /// None where there is nobody to ask by, and the configuration can be.
+    pub fn new(
+        files: &Configuration,
+        caller: Option<&Caller>,
+        world: &World,
+    ) -> Result<Option<Self>, Error> {
+        let backend = Backend::new(files)?;
+        let Some(caller) = caller.cloned() else { return Ok(None) };
+        let (world, answers) = (world.clone(), Answers::default());
+        Ok(Some(Self { backend, caller, world, answers }))
     }
 
     async fn review(&self, context: &Context<'_>) -> Result<(), ApiError> {
