@@ -15,6 +15,13 @@ pub enum Operation {
 }
 
 impl Operation {
+    pub(crate) const ALL: [Self; 4] = [Self::Create, Self::Update, Self::Delete, Self::Connect];
+
+    /// Its place in a set of operations.
+    pub(crate) fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
     /// As refusals and webhooks name it.
     pub fn text(self) -> &'static str {
         match self {

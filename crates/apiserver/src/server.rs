@@ -120,9 +120,13 @@ fn authenticator(
     })
 }
 
-fn policies(registry: &Arc<Registry>, cache: &Arc<Cache>) -> Arc<Policies> {
+fn policies(
+    registry: &Arc<Registry>,
+    cache: &Arc<Cache>,
+    metrics: &MetricsRegistry,
+) -> Arc<Policies> {
     let parameters = kinds::ParametersFromCache::new(registry.clone(), Arc::downgrade(cache));
-    Arc::new(Policies::new(Arc::new(parameters)))
+    Arc::new(Policies::new(Arc::new(parameters), metrics))
 }
 
 pub struct Server {
@@ -153,8 +157,10 @@ impl Server {
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
         let conversions = Conversions::new(caller.clone(), &world.random, &metrics);
-        let webhooks = Arc::new(Webhooks::new(caller, &world, &metrics, Arc::new(notices)));
-        let policies = policies(&registry, &cache);
+        let told = &config.admission_configuration;
+        let webhooks = Webhooks::new(caller, &world, &metrics, Arc::new(notices), told);
+        let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
+        let policies = policies(&registry, &cache, &metrics);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
             world: &world,

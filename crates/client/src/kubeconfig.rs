@@ -1,6 +1,8 @@
 //! Kubeconfig files as text: reading one context out of them, and adding or removing our own
 //! without touching others. Pure: the caller reads and writes the files.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -19,6 +21,8 @@ pub enum Error {
     Missing { what: &'static str, name: String },
     #[error("{field} is not base64")]
     Base64 { field: &'static str },
+    #[error("the user {user:?} has {field}, which cannot be used here")]
+    Unusable { user: String, field: &'static str },
 }
 
 /// Something that a kubeconfig has inside or in a file beside it.
@@ -41,6 +45,24 @@ pub struct Context {
     pub client_certificate: Option<Source>,
     pub client_key: Option<Source>,
     pub token: Option<Source>,
+}
+
+/// How one user shows who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct User {
+    pub client_certificate: Option<Source>,
+    pub client_key: Option<Source>,
+    pub token: Option<Source>,
+    /// With its password.
+    pub username: Option<(String, String)>,
+}
+
+/// All users, for whoever is somebody else to each of those that it asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    pub by_name: BTreeMap<String, User>,
+    /// The one of the current context.
+    pub current: Option<String>,
 }
 
 /// A cluster, a user and a context to write, all under one name.
@@ -66,8 +88,9 @@ pub fn validate(text: &str) -> Result<(), Error> {
 /// The context of this name, or the current one.
 pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
     let config = parse(text)?;
-    let current = config.get("current-context").and_then(Value::as_str);
-    let name = context.or(current).filter(|it| !it.is_empty()).ok_or(Error::NoContext)?;
+    let current = text_in(&config, "current-context");
+    let name = context.filter(|it| !it.is_empty()).or(current.as_deref());
+    let name = name.ok_or(Error::NoContext)?;
     let context = named(&config, "contexts", "context", name)?;
     let cluster_name = text_of(context, "cluster").unwrap_or_default();
     let cluster = named(&config, "clusters", "cluster", &cluster_name)?;
@@ -75,7 +98,7 @@ pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
     let nobody = json!({});
     let user =
         if user_name.is_empty() { &nobody } else { named(&config, "users", "user", &user_name)? };
-    let token = text_of(user, "token").map(|it| Source::Inline(it.into_bytes()));
+    let user = read_user(user)?;
     Ok(Context {
         name: name.to_owned(),
         server: text_of(cluster, "server").unwrap_or_default(),
@@ -83,9 +106,42 @@ pub fn pick(text: &str, context: Option<&str>) -> Result<Context, Error> {
         ca: source(cluster, "certificate-authority-data", "certificate-authority")?,
         tls_server_name: text_of(cluster, "tls-server-name"),
         is_insecure: cluster.get("insecure-skip-tls-verify") == Some(&Value::Bool(true)),
+        client_certificate: user.client_certificate,
+        client_key: user.client_key,
+        token: user.token,
+    })
+}
+
+/// Ways to show who one is that need somebody else, or pretend to be somebody else.
+const UNUSABLE: &[&str] = &["exec", "auth-provider", "as", "as-uid", "as-groups", "as-user-extra"];
+
+/// Every user. One that could not be what it says it is is an error.
+pub fn users(text: &str) -> Result<Users, Error> {
+    let config = parse(text)?;
+    let mut by_name = BTreeMap::new();
+    for item in config.get("users").and_then(Value::as_array).into_iter().flatten() {
+        let name = text_of(item, "name").unwrap_or_default();
+        let user = item.get("user").unwrap_or(&Value::Null);
+        let is_there = |it: &&&str| user.get(**it).is_some_and(|it| !it.is_null());
+        if let Some(field) = UNUSABLE.iter().find(is_there) {
+            return Err(Error::Unusable { user: name, field });
+        }
+        by_name.insert(name, read_user(user)?);
+    }
+    let current = text_in(&config, "current-context");
+    let context = current.and_then(|it| named(&config, "contexts", "context", &it).ok());
+    Ok(Users { by_name, current: context.and_then(|it| text_of(it, "user")) })
+}
+
+fn read_user(user: &Value) -> Result<User, Error> {
+    let token = text_of(user, "token").map(|it| Source::Inline(it.into_bytes()));
+    let (username, password) = (text_of(user, "username"), text_of(user, "password"));
+    let is_named = username.is_some() || password.is_some();
+    Ok(User {
         client_certificate: source(user, "client-certificate-data", "client-certificate")?,
         client_key: source(user, "client-key-data", "client-key")?,
         token: token.or_else(|| text_of(user, "tokenFile").map(Source::File)),
+        username: is_named.then(|| (username.unwrap_or_default(), password.unwrap_or_default())),
     })
 }
 
@@ -218,6 +274,10 @@ fn user_of(credential: &Credential) -> Value {
         }),
         Credential::Token(token) => json!({ "token": token }),
     }
+}
+
+fn text_in(config: &Map<String, Value>, field: &str) -> Option<String> {
+    config.get(field).and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
 fn text_of(value: &Value, field: &str) -> Option<String> {

@@ -6,16 +6,20 @@
 
 mod document;
 mod error;
+mod kubeconfig;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
 pub use self::error::Error;
+pub(crate) use self::kubeconfig::Kubeconfig;
 
 use self::document::{Document, Place, Unread};
 use crate::plugins;
@@ -49,15 +53,29 @@ enum Source {
     Within(File),
 }
 
+/// How files are read.
+type Read = dyn Fn(&Path) -> io::Result<String> + Send + Sync;
+
 /// The files, as they are. Whether a plugin can take what is there for it is asked by `settings`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Configuration {
     by_plugin: BTreeMap<String, Source>,
+    read: Option<Arc<Read>>,
+}
+
+impl fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(&self.by_plugin).finish()
+    }
 }
 
 impl Configuration {
     /// Reads the file and those that it names, whose paths are relative to it.
-    pub fn load(path: &Path, read: impl Fn(&Path) -> io::Result<String>) -> Result<Self, Error> {
+    pub fn load(
+        path: &Path,
+        read: impl Fn(&Path) -> io::Result<String> + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        let read: Arc<Read> = Arc::new(read);
         let load = |path: &Path| {
             let text = read(path).map_err(|source| Error::read(path, source))?;
             Ok(File { path: path.to_owned(), text })
@@ -65,7 +83,7 @@ impl Configuration {
         let file = load(path)?;
         if file.is_unlisted()? {
             let by_plugin = BTreeMap::from([(UNLISTED.1.to_owned(), Source::File(file))]);
-            return Ok(Self { by_plugin });
+            return Ok(Self { by_plugin, read: Some(read) });
         }
         let document: Document<Unread> = file.parse()?;
         document.validate(&file)?;
@@ -90,7 +108,24 @@ impl Configuration {
             }
             by_plugin.insert(item.name, source);
         }
-        Ok(Self { by_plugin })
+        Ok(Self { by_plugin, read: Some(read) })
+    }
+
+    /// A kubeconfig that a plugin's settings name.
+    pub(crate) fn kubeconfig(&self, path: &Path) -> Result<Kubeconfig, Error> {
+        let none = || Err(io::ErrorKind::NotFound.into());
+        let text = self.read.as_ref().map_or_else(none, |it| it(path));
+        let text = text.map_err(|source| Error::read(path, source))?;
+        Ok(Kubeconfig { path: path.to_owned(), text })
+    }
+
+    /// Where a plugin's settings are, to say what is wrong with them.
+    pub(crate) fn refused(&self, plugin: &str, field: &str, what: String) -> Error {
+        let source = self.by_plugin.get(plugin);
+        let path = source.map(|it| match it {
+            Source::File(file) | Source::Within(file) => file.path.clone(),
+        });
+        Error::Refused { path: path.unwrap_or_default(), field: field.to_owned(), what }
     }
 
     /// What a plugin is told, if anything.

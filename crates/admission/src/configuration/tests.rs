@@ -30,10 +30,11 @@ const HEAD: &str =
 
 /// The files of `/etc`, of which `a.yaml` is the list.
 fn load(files: &[(&str, &str)]) -> Result<Configuration, Error> {
-    let files: BTreeMap<&str, &str> = files.iter().copied().collect();
-    Configuration::load(Path::new("/etc/a.yaml"), |path| {
+    let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+    let files: BTreeMap<String, String> = files.iter().map(owned).collect();
+    Configuration::load(Path::new("/etc/a.yaml"), move |path| {
         let found = path.to_str().and_then(|it| files.get(it));
-        found.map(|it| (*it).to_owned()).ok_or_else(|| io::ErrorKind::NotFound.into())
+        found.cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     })
 }
 

@@ -128,6 +128,14 @@ impl Constraints {
         names.map(|it| it.into_iter().flatten().collect())
     }
 
+    /// The set of operations that it may be for.
+    pub(crate) fn operations(&self) -> u8 {
+        match self.rules.is_empty() {
+            true => u8::MAX,
+            false => self.rules.iter().fold(0, |set, it| set | it.operations()),
+        }
+    }
+
     /// How the request is seen, if it is for this; or why that cannot be told.
     pub(crate) fn find(&self, context: &Context<'_>) -> Result<Option<Invocation>, Untold> {
         let request = &context.request;

@@ -56,6 +56,12 @@ impl Rule {
         }
     }
 
+    /// The set of operations that it is for.
+    pub(super) fn operations(&self) -> u8 {
+        let of = Operation::ALL.iter().filter(|it| has(&self.operations, it.text()));
+        of.fold(0, |set, it| set | it.bit())
+    }
+
     /// The resources that it names; `None` if it is for all.
     pub(super) fn resources(&self) -> Option<Vec<String>> {
         let name = |it: &String| it.split('/').next().unwrap_or_default().to_owned();

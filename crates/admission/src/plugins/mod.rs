@@ -12,6 +12,7 @@ use crate::chain::Plugin;
 use crate::configuration::{Configuration, Error};
 use crate::policy::Policies;
 use crate::webhook::Webhooks;
+use crate::webhook::credentials::{self, Asking};
 
 pub mod always_admit;
 pub mod always_deny;
@@ -27,6 +28,7 @@ pub mod deny_service_external_ips;
 pub mod event_rate_limit;
 pub mod extended_resource_toleration;
 mod finalizers;
+pub mod image_policy_webhook;
 pub mod job_validation;
 pub mod limit_pod_hard_anti_affinity_topology;
 pub mod limit_ranger;
@@ -103,7 +105,16 @@ fn made(plugin: impl Plugin + 'static) -> Made {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail")]
-fn asking<P: Plugin + 'static>(plugin: fn(Arc<Webhooks>) -> P, needs: &Needs<'_>) -> Made {
+fn perhaps(plugin: Option<impl Plugin + 'static>) -> Made {
+    Ok(plugin.map(|it| Arc::new(it) as Arc<dyn Plugin>))
+}
+
+/// Who `A` is to those that it asks must be there, also where nobody is asked yet.
+fn asking<A: Asking, P: Plugin + 'static>(
+    plugin: fn(Arc<Webhooks>) -> P,
+    needs: &Needs<'_>,
+) -> Made {
+    credentials::load::<A>(needs.configuration)?;
     Ok(needs.deciders.map(|it| Arc::new(plugin(it.webhooks.clone())) as Arc<dyn Plugin>))
 }
 
@@ -131,6 +142,10 @@ pub const ALL: &[Entry] = &[
     on("NodeRestriction", |_| made(node_restriction::NodeRestriction)),
     on("TaintNodesByCondition", |_| made(taint_nodes_by_condition::TaintNodesByCondition)),
     off("AlwaysPullImages", |_| made(always_pull_images::AlwaysPullImages)),
+    off("ImagePolicyWebhook", |it| {
+        let caller = it.deciders.map(|it| it.webhooks.caller());
+        perhaps(image_policy_webhook::ImagePolicyWebhook::new(it.configuration, caller, it.world)?)
+    }),
     on("PodSecurity", |it| {
         let clock = it.world.clock.clone();
         made(pod_security::PodSecurity::new(it.configuration, it.metrics, clock)?)
@@ -179,11 +194,15 @@ pub const ALL: &[Entry] = &[
     on("MutatingAdmissionPolicy", |it| {
         judging(mutating_admission_policy::MutatingAdmissionPolicy, it)
     }),
-    on("MutatingAdmissionWebhook", |it| asking(mutating_webhook::MutatingWebhook, it)),
+    on("MutatingAdmissionWebhook", |it| {
+        asking::<credentials::Mutating, _>(mutating_webhook::MutatingWebhook, it)
+    }),
     on("ValidatingAdmissionPolicy", |it| {
         judging(validating_admission_policy::ValidatingAdmissionPolicy, it)
     }),
-    on("ValidatingAdmissionWebhook", |it| asking(validating_webhook::ValidatingWebhook, it)),
+    on("ValidatingAdmissionWebhook", |it| {
+        asking::<credentials::Validating, _>(validating_webhook::ValidatingWebhook, it)
+    }),
     on("ResourceQuota", |it| {
         let clock = it.world.clock.clone();
         made(resource_quota::ResourceQuotas::new(it.configuration, clock)?)
@@ -191,13 +210,9 @@ pub const ALL: &[Entry] = &[
     off("AlwaysDeny", |_| made(always_deny::AlwaysDeny)),
 ];
 
-/// Upstream's that are not here, and why.
-pub const ABSENT: &[(&str, &str)] =
-    &[("ImagePolicyWebhook", "nobody outside is asked about images")];
-
 /// All names that can be said.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|it| it.name).chain(ABSENT.iter().map(|it| it.0))
+    ALL.iter().map(|it| it.name)
 }
 
 /// Those that run, in order; or what of their configuration cannot be.

@@ -1,6 +1,7 @@
 //! The evaluation of a group of expressions of a policy with one budget. Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::admissionregistration::expressions::{Compiler, Problem, Returns, Sees};
 use apimachinery::cel::EVALUATION_BUDGET;
@@ -8,11 +9,12 @@ use apimachinery::cel::libraries::authz::{self, Decisions, Resource};
 use cel::{Bindings, Program, UNTYPED, from_json};
 use k8s_openapi::api::admissionregistration::v1::Variable;
 use serde_json::Value as Json;
+use tokio::time::Instant;
 
 use super::variables::Variables;
 
 /// What is said when the budget of a group is used up.
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
+pub(super) const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further \
                              validation rules will be run";
 
 /// An expression, compiled. One that does not compile fails when it is evaluated: it was stored by
@@ -96,6 +98,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) result: Result<T, String>,
     /// With the variables that it was the first to ask for.
     pub(crate) cost: u64,
+    pub(crate) elapsed: Duration,
 }
 
 /// Evaluates each expression in order, and reads its value with `read`; an error for all if the
@@ -116,11 +119,13 @@ pub(crate) fn evaluate<'e, T>(
             Ok(program) => program,
             Err(problem) => {
                 let result = Err(format!("compilation error: {}", problem.detail));
-                results.push(Outcome { result, cost: 0 });
+                results.push(Outcome { result, cost: 0, elapsed: Duration::ZERO });
                 continue;
             }
         };
+        let begin = Instant::now();
         let evaluated = program.evaluate(activation, EVALUATION_BUDGET);
+        let elapsed = begin.elapsed();
         let cost = evaluated.cost.saturating_add(variables.take_spent());
         let Some(left) = budget.checked_sub(cost) else {
             *budget = 0;
@@ -131,7 +136,7 @@ pub(crate) fn evaluate<'e, T>(
             Ok(value) => read(&value),
             Err(err) => Err(format!("expression '{}' resulted in error: {err}", expression.text)),
         };
-        results.push(Outcome { result, cost });
+        results.push(Outcome { result, cost, elapsed });
     }
     Ok(results)
 }

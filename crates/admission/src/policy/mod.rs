@@ -1,10 +1,11 @@
 //! What validating and mutating policies share, and the conditions of webhooks: which requests they
 //! are for (`crate::matching`), with which parameters (`params`), and the evaluation of their expressions
-//! (`evaluation`). Policies are compiled when they change, not when requests come.
+//! (`evaluation`). Policies are compiled once, when the first request comes that one is for.
 
 pub mod conditions;
 pub(crate) mod evaluation;
 pub(crate) mod exempt;
+pub(crate) mod metrics;
 pub mod params;
 pub(crate) mod request;
 pub(crate) mod source;
@@ -18,9 +19,11 @@ use api::admissionregistration::{
 };
 
 pub use params::{Found, Parameters};
+use telemetry::Registry;
 
 use crate::plugins::mutating_admission_policy::Mutations;
 use crate::plugins::validating_admission_policy::Validations;
+use metrics::Metrics;
 use source::{Binding, Source};
 
 /// All policies that there are. Told of every change of one.
@@ -28,11 +31,13 @@ pub struct Policies {
     pub(crate) validating: Source<Validations>,
     pub(crate) mutating: Source<Mutations>,
     pub(crate) parameters: Arc<dyn Parameters>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Policies {
-    pub fn new(parameters: Arc<dyn Parameters>) -> Self {
-        Self { validating: Source::default(), mutating: Source::default(), parameters }
+    pub fn new(parameters: Arc<dyn Parameters>, metrics: &Registry) -> Self {
+        let metrics = Metrics::new(metrics);
+        Self { validating: Source::default(), mutating: Source::default(), parameters, metrics }
     }
 
     /// `None`: it is gone.

@@ -1,5 +1,6 @@
 //! What expressions see of a request: `request`, `namespaceObject`, `object` and `oldObject`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::authz::Attributes;
@@ -15,43 +16,46 @@ use crate::matching::{Invocation, namespace_of};
 /// What of a Namespace's metadata is not shown.
 const HIDDEN: &[&str] = &["managedFields", "ownerReferences", "selfLink"];
 
-/// The objects of a request in the version that a policy asks for.
-pub(crate) struct Shown {
-    pub(crate) object: Value,
-    pub(crate) old: Value,
+/// The objects of a request in the version that a policy asks for. Where that is the one that is
+/// worked on they are the request's own, one tree for all policies.
+pub(crate) struct Shown<'a> {
+    pub(crate) object: Cow<'a, Value>,
+    pub(crate) old: Cow<'a, Value>,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     pub(crate) async fn new(
-        context: &Context<'_>,
+        context: &'a Context<'_>,
         invocation: &Invocation,
     ) -> Result<Self, ApiError> {
         let api_version = invocation.kind.api_version();
         let object = match context.draft() {
             Some(draft) => convert(context, draft.tree(), &api_version).await?,
-            None => Value::Null,
+            None => Cow::Owned(Value::Null),
         };
         let old = match context.old() {
             Some(old) => convert(context, old.tree(), &api_version).await?,
-            None => Value::Null,
+            None => Cow::Owned(Value::Null),
         };
         Ok(Self { object, old })
     }
 }
 
-async fn convert(
+async fn convert<'a>(
     context: &Context<'_>,
-    tree: &Value,
+    tree: &'a Value,
     api_version: &str,
-) -> Result<Value, ApiError> {
+) -> Result<Cow<'a, Value>, ApiError> {
     let request = &context.request;
     let is_as_asked = tree["apiVersion"].as_str().is_none_or(|it| it == api_version);
     if request.has_own_kind() || request.operation == Operation::Connect || is_as_asked {
-        return Ok(tree.clone());
+        return Ok(Cow::Borrowed(tree));
     }
     let json = tree.to_string().into_bytes().into();
     let converted = request.versions.convert(json, api_version).await?;
-    serde_json::from_slice(&converted)
+    let converted = serde_json::from_slice(&converted);
+    converted
+        .map(Cow::Owned)
         .map_err(|err| ApiError::internal("failed to convert object version").with_source(err))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::hooks::{Place, Target};
+use client::hooks::{Credentials, Place, Target};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
 };
@@ -49,7 +49,11 @@ struct Said<'a> {
 }
 
 impl Hook {
-    pub(super) fn mutating(configuration: &str, it: &MutatingWebhook) -> Self {
+    pub(super) fn mutating(
+        configuration: &str,
+        it: &MutatingWebhook,
+        credentials: &Credentials,
+    ) -> Self {
         let said = Said {
             name: &it.name,
             client: &it.client_config,
@@ -64,10 +68,14 @@ impl Hook {
             timeout_seconds: it.timeout_seconds,
             review_versions: &it.admission_review_versions,
         };
-        Self::new(configuration, &said)
+        Self::new(configuration, &said, credentials)
     }
 
-    pub(super) fn validating(configuration: &str, it: &ValidatingWebhook) -> Self {
+    pub(super) fn validating(
+        configuration: &str,
+        it: &ValidatingWebhook,
+        credentials: &Credentials,
+    ) -> Self {
         let said = Said {
             name: &it.name,
             client: &it.client_config,
@@ -82,10 +90,10 @@ impl Hook {
             timeout_seconds: it.timeout_seconds,
             review_versions: &it.admission_review_versions,
         };
-        Self::new(configuration, &said)
+        Self::new(configuration, &said, credentials)
     }
 
-    fn new(configuration: &str, said: &Said<'_>) -> Self {
+    fn new(configuration: &str, said: &Said<'_>, credentials: &Credentials) -> Self {
         let rules = said.rules.map_or(&[][..], Vec::as_slice);
         let selectors = (said.namespaces, said.objects);
         let seconds = said.timeout_seconds.unwrap_or(TIMEOUT_SECONDS);
@@ -100,7 +108,7 @@ impl Hook {
             is_reinvoked: said.reinvocation == Some("IfNeeded"),
             timeout: Duration::from_secs(u64::try_from(seconds).unwrap_or_default().max(1)),
             review_versions: said.review_versions.to_vec(),
-            target: Target::new(place_of(said.client), ca_bundle),
+            target: Target::new(place_of(said.client), ca_bundle).known_by(credentials),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod call;
 mod configured;
+pub(crate) mod credentials;
 mod hook;
 mod messages;
 mod metrics;
@@ -20,11 +21,12 @@ use std::sync::Arc;
 
 use api::admissionregistration::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use apimachinery::ApiError;
-use client::hooks::Caller;
+use client::hooks::{Caller, Credentials};
 use stdx::World;
 use telemetry::Registry;
 
 use crate::attributes::Attributes;
+use crate::configuration::{Configuration, Error};
 use crate::context::Context;
 use crate::matching::{Invocation, Untold, is_configuration};
 use crate::policy::conditions::Verdict;
@@ -84,24 +86,43 @@ pub struct Webhooks {
     notice: Arc<dyn Notice>,
     mutating: Configured,
     validating: Configured,
+    /// Who this server is to each.
+    credentials: [Credentials; 2],
 }
 
 impl Webhooks {
-    pub fn new(caller: Caller, world: &World, metrics: &Registry, notice: Arc<dyn Notice>) -> Self {
-        Self {
+    pub fn new(
+        caller: Caller,
+        world: &World,
+        metrics: &Registry,
+        notice: Arc<dyn Notice>,
+        configuration: &Configuration,
+    ) -> Result<Self, Error> {
+        let credentials = [
+            credentials::load::<credentials::Mutating>(configuration)?,
+            credentials::load::<credentials::Validating>(configuration)?,
+        ];
+        Ok(Self {
             caller,
             world: world.clone(),
             metrics: Metrics::new(metrics),
             notice,
             mutating: Configured::default(),
             validating: Configured::default(),
-        }
+            credentials,
+        })
+    }
+
+    /// Whoever else asks somebody outside asks by the same.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// What a configuration is from now on; `None`: there is none of this name.
     pub fn set_mutating(&self, name: &str, configuration: Option<&MutatingWebhookConfiguration>) {
+        let [mutating, _] = &self.credentials;
         let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
-        self.mutating.set(name, webhooks.map(|it| Hook::mutating(name, it)));
+        self.mutating.set(name, webhooks.map(|it| Hook::mutating(name, it, mutating)));
     }
 
     pub fn set_validating(
@@ -109,8 +130,9 @@ impl Webhooks {
         name: &str,
         configuration: Option<&ValidatingWebhookConfiguration>,
     ) {
+        let [_, validating] = &self.credentials;
         let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
-        self.validating.set(name, webhooks.map(|it| Hook::validating(name, it)));
+        self.validating.set(name, webhooks.map(|it| Hook::validating(name, it, validating)));
     }
 
     pub(crate) fn has_mutating(&self, request: &Attributes<'_>) -> bool {

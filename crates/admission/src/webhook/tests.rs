@@ -9,6 +9,8 @@ use super::hook::Hook;
 use super::observed::Watched;
 use super::review::{self, Version};
 use super::{Kind, messages, vital};
+use client::hooks::Credentials;
+
 use crate::attributes::Operation;
 use crate::context::{Context, Surroundings};
 use crate::notes::Notes;
@@ -164,7 +166,7 @@ fn whoever_wants_to_be_told_is_told_who_is_not_asked() {
         "name": "w", "clientConfig": {"url": "https://localhost/"}, "sideEffects": "Some",
         "admissionReviewVersions": ["v1"],
     }));
-    let hook = Hook::validating("c", &hook.unwrap());
+    let hook = Hook::validating("c", &hook.unwrap(), &Credentials::default());
     let user = User::new("jane", &[]);
     let objects = Objects::default();
     let skips = |notes: &Notes, is_dry_run: bool| {

@@ -40,6 +40,7 @@ fn spawn(home: &Path, name: &str, arguments: &[&str]) -> Process {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one cluster's story, from its start to its end")]
 fn apiserver_controller_manager_and_scheduler_run_apart() {
     let kubectl = std::env::var_os("XEBEC_TEST_KUBECTL").unwrap_or_else(|| "kubectl".into());
     if Command::new(&kubectl).args(["version", "--client"]).output().is_err() {

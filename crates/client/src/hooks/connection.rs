@@ -54,6 +54,8 @@ impl fmt::Display for Way {
 
 pub(super) struct Connection {
     way: Way,
+    /// Which of a target's identities it was made with.
+    pub(super) shown: u64,
     sender: http1::SendRequest<Full<Bytes>>,
     /// Whether the last answer was read to its end, so that another question can be asked.
     is_between: bool,
@@ -63,13 +65,13 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) async fn start(
         tasks: &Tasks,
-        way: Way,
+        (way, shown): (Way, u64),
         stream: TcpStream,
         (tls, name): (Arc<ClientConfig>, ServerName<'static>),
     ) -> Result<Self, Failure> {
-        let shown = name.to_str().into_owned();
+        let server = name.to_str().into_owned();
         let stream = TlsConnector::from(tls).connect(name, stream).await;
-        let stream = stream.map_err(|err| Failure::of_handshake(&err, &shown))?;
+        let stream = stream.map_err(|err| Failure::of_handshake(&err, &server))?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|err| Failure::of_connection(&err))?;
@@ -81,7 +83,7 @@ impl Connection {
                 _ = connection => {}
             }
         });
-        Ok(Self { way, sender, is_between: true, idle_since: Instant::now() })
+        Ok(Self { way, shown, sender, is_between: true, idle_since: Instant::now() })
     }
 
     pub(super) fn is_one_of(&self, ways: &[Way]) -> bool {

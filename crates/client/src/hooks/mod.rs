@@ -6,7 +6,9 @@
 //! talked to; a redirect is not followed. Must not log what is asked or answered.
 
 mod connection;
+mod credentials;
 mod failure;
+mod identity;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,9 @@ use tokio::time::Instant;
 
 use connection::{Connection, Way};
 
+pub use credentials::Credentials;
 pub use failure::Failure;
+pub use identity::{Error as IdentityError, Identity};
 pub use target::{Place, Target};
 
 /// Of an answer: an object as large as there may be, as a patch in base64, and what goes with it.
@@ -93,8 +97,9 @@ impl Caller {
                 self.ways(namespace, name, *port).map_err(Failure::new)?
             }
         };
-        let request = || target.request(url, body.clone());
-        if let Some(mut kept) = target.take_idle(&ways) {
+        let (shown, authorization) = target.identify();
+        let request = || target.request(url, body.clone(), authorization.as_ref());
+        if let Some(mut kept) = target.take_idle(&ways, shown) {
             match kept.exchange(request()?, answer_max).await {
                 // Whoever closes a connection that nobody uses does so at any time, also at this.
                 Err(failure) if failure.is_of_idle_connection() => {}
@@ -104,7 +109,7 @@ impl Caller {
                 }
             }
         }
-        let mut fresh = self.connect(target, ways, deadline).await?;
+        let mut fresh = self.connect(target, (ways, shown), deadline).await?;
         let answer = fresh.exchange(request()?, answer_max).await;
         target.keep(fresh);
         answer
@@ -113,7 +118,7 @@ impl Caller {
     async fn connect(
         &self,
         target: &Target,
-        ways: Vec<Way>,
+        (ways, shown): (Vec<Way>, u64),
         deadline: Instant,
     ) -> Result<Connection, Failure> {
         let tls = target.tls()?;
@@ -124,7 +129,9 @@ impl Caller {
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(n_ways - index).unwrap_or(1);
             match tokio::time::timeout(share, way.dial()).await {
-                Ok(Ok(stream)) => return Connection::start(&self.tasks, way, stream, tls).await,
+                Ok(Ok(stream)) => {
+                    return Connection::start(&self.tasks, (way, shown), stream, tls).await;
+                }
                 Ok(Err(err)) => {
                     failed = Some(Failure::new(format!("dial tcp {way}: {}", dialed(&err))));
                 }

@@ -5,16 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Request, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Request, Uri};
 use http_body_util::Full;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::time::Instant;
 
 use super::connection::{Connection, Way};
+use super::credentials::Credentials;
 use super::failure::Failure;
-use super::trust;
+use super::identity::Identity;
+use super::trust::{self, Trust};
 
 /// Connections that nobody uses at the moment, for one target.
 const IDLE_MAX: usize = 16;
@@ -33,7 +35,11 @@ pub struct Target {
     base: String,
     host: String,
     port: u16,
-    ca_bundle: Vec<u8>,
+    trust: Trust,
+    /// The name that its certificate must have, if not its host.
+    server_name: Option<String>,
+    /// Nobody, to most.
+    identity: Option<Arc<Identity>>,
     tls: OnceLock<Result<Arc<ClientConfig>, Failure>>,
     idle: Mutex<Vec<Connection>>,
 }
@@ -54,9 +60,40 @@ impl Target {
                 (format!("https://{host}:{port}{slash}{path}"), host, *port)
             }
         };
-        let ca_bundle = ca_bundle.to_vec();
-        let (tls, idle) = Default::default();
-        Self { place, base, host, port, ca_bundle, tls, idle }
+        let trust = Trust::Authorities(ca_bundle.to_vec());
+        let (tls, idle, server_name, identity) = Default::default();
+        Self { place, base, host, port, trust, server_name, identity, tls, idle }
+    }
+
+    /// As whoever the credentials name for it.
+    #[must_use]
+    pub fn known_by(self, credentials: &Credentials) -> Self {
+        let bracket = |it: &str| if it.contains(':') { format!("[{it}]") } else { it.to_owned() };
+        let authority = format!("{}:{}", bracket(&self.host), self.port);
+        let identity = credentials.find(&authority).cloned();
+        Self { identity, ..self }
+    }
+
+    #[must_use]
+    pub fn as_user(self, identity: Identity) -> Self {
+        Self { identity: Some(Arc::new(identity)), ..self }
+    }
+
+    /// By another name than its host's.
+    #[must_use]
+    pub fn named(self, server_name: Option<String>) -> Self {
+        Self { server_name, ..self }
+    }
+
+    /// Whoever answers is believed.
+    #[must_use]
+    pub fn unverified(self) -> Self {
+        Self { trust: Trust::Anybody, ..self }
+    }
+
+    /// Which identity is shown now, and the header that says so.
+    pub(super) fn identify(&self) -> (u64, Option<HeaderValue>) {
+        self.identity.as_ref().map(|it| it.refresh()).unwrap_or_default()
     }
 
     pub fn place(&self) -> &Place {
@@ -78,18 +115,29 @@ impl Target {
     }
 
     pub(super) fn tls(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), Failure> {
-        let config = self.tls.get_or_init(|| trust::config(&self.ca_bundle)).clone()?;
-        let name = ServerName::try_from(self.host.clone());
-        let name = name.map_err(|_| Failure::new(format!("{:?} is no host", self.host)))?;
+        let config = self.tls.get_or_init(|| trust::config(&self.trust, self.identity.as_ref()));
+        let config = config.clone()?;
+        let host = self.server_name.as_ref().unwrap_or(&self.host);
+        let name = ServerName::try_from(host.clone());
+        let name = name.map_err(|_| Failure::new(format!("{host:?} is no host")))?;
         Ok((config, name))
     }
 
-    pub(super) fn request(&self, url: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+    pub(super) fn request(
+        &self,
+        url: &str,
+        body: Bytes,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
         let unusable = |err: http::Error| Failure::new(format!("building the request: {err}"));
         let uri: Uri = url.parse().map_err(|err| unusable(http::Error::from(err)))?;
         let path = uri.path_and_query().map_or("/", |it| it.as_str());
         let authority = uri.authority().map_or(self.host.as_str(), |it| it.as_str());
-        Request::post(path)
+        let mut request = Request::post(path);
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        request
             .header(HOST, authority)
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
@@ -102,11 +150,14 @@ impl Target {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one that was used last, of those that still lead to the target.
-    pub(super) fn take_idle(&self, ways: &[Way]) -> Option<Connection> {
+    /// The one that was used last, of those that still lead to the target as who we are now.
+    pub(super) fn take_idle(&self, ways: &[Way], shown: u64) -> Option<Connection> {
         let mut idle = self.idle();
         let now = Instant::now();
-        idle.retain(|it| it.is_usable() && it.is_one_of(ways) && now - it.idle_since < IDLE_FOR);
+        idle.retain(|it| {
+            let is_current = it.is_one_of(ways) && it.shown == shown;
+            it.is_usable() && is_current && now - it.idle_since < IDLE_FOR
+        });
         idle.pop()
     }
 

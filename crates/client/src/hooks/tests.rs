@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
-use http::{Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::BoxBody};
 use hyper::body::Incoming;
@@ -16,17 +16,20 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lifecycle::Tasks;
-use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
 use stdx::Random;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Caller, Place, Resolve, Target, Ways};
+use super::{Caller, Credentials, Place, Resolve, Target, Ways};
+use crate::kubeconfig;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SERVICE: &str = "hook.tools.svc";
 
-/// What was asked: `POST path agent`, in order, and how many connections there were.
+/// What was asked: `POST path agent`, and whatever else it showed of who asks, in order; and how
+/// many connections there were.
 #[derive(Default)]
 struct Seen {
     asked: Mutex<Vec<String>>,
@@ -38,6 +41,15 @@ struct Server {
     address: SocketAddr,
     authority: Vec<u8>,
     seen: Arc<Seen>,
+    /// Whom it knows: certificate and key.
+    clients: Vec<(String, String)>,
+}
+
+/// Somebody with a certificate of their own.
+fn client() -> (CertificateDer<'static>, (String, String)) {
+    let certified = rcgen::generate_simple_self_signed(vec!["client".to_owned()]).unwrap();
+    let pem = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    (certified.cert.der().clone(), pem)
 }
 
 fn text(status: u16, text: &str) -> Response<BoxBody<Bytes, Infallible>> {
@@ -53,7 +65,12 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     let path = head.uri.path_and_query().unwrap().to_string();
-    seen.asked.lock().unwrap().push(format!("{} {path} {agent}", head.method));
+    let mut asked = format!("{} {path} {agent}", head.method);
+    for shown in head.headers.get("authorization").into_iter().chain(head.extensions.get()) {
+        asked.push(' ');
+        asked.push_str(shown.to_str().unwrap());
+    }
+    seen.asked.lock().unwrap().push(asked);
     Ok(match head.uri.path() {
         "/echo" => text(200, std::str::from_utf8(&body).unwrap()),
         "/once" => {
@@ -83,10 +100,17 @@ async fn serve(names: &[&str]) -> Server {
     let certified = rcgen::generate_simple_self_signed(names).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let (certificates, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| client()).unzip();
+    let mut known = rustls::RootCertStore::empty();
+    known.add_parsable_certificates(certificates.clone());
+    let verifier = WebPkiClientVerifier::builder_with_provider(known.into(), provider.clone())
+        .allow_unauthenticated()
+        .build()
+        .unwrap();
     let tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(vec![certified.cert.der().clone()], key.into())
         .unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(tls));
@@ -97,16 +121,25 @@ async fn serve(names: &[&str]) -> Server {
     tasks.spawn("server", |shutdown| async move {
         while let Some(Ok((tcp, _))) = shutdown.run_until_cancelled(listener.accept()).await {
             let (acceptor, seen) = (acceptor.clone(), counted.clone());
+            let certificates = certificates.clone();
             seen.connections.fetch_add(1, Ordering::Relaxed);
             connections.spawn("connection", |shutdown| async move {
                 let Ok(stream) = acceptor.accept(tcp).await else { return };
-                let service = service_fn(move |request| answer(request, seen.clone()));
+                let shown = stream.get_ref().1.peer_certificates().and_then(|it| it.first());
+                let who = certificates.iter().position(|it| Some(it) == shown);
+                let who = who.map(|it| HeaderValue::from(it as u64));
+                let service = service_fn(move |mut request: Request<Incoming>| {
+                    if let Some(who) = &who {
+                        request.extensions_mut().insert(who.clone());
+                    }
+                    answer(request, seen.clone())
+                });
                 let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                 let _ = shutdown.run_until_cancelled(serving).await;
             });
         }
     });
-    Server { tasks, address, authority: certified.cert.pem().into_bytes(), seen }
+    Server { tasks, address, authority: certified.cert.pem().into_bytes(), seen, clients }
 }
 
 /// One answer for every Service.
@@ -252,4 +285,79 @@ async fn answers_that_are_none_say_why() {
     let url = format!("https://localhost:{}/hang?timeout=2s", server.address.port());
     assert_eq!(late.to_string(), format!("Post {url:?}: context deadline exceeded"));
     assert!(late.is_late() && late.code() == StatusCode::SERVICE_UNAVAILABLE.as_u16());
+}
+
+/// A kubeconfig with one user for everybody, in a folder that has these files.
+fn known_as(folder: &std::path::Path, user: &str, files: &[(&str, &str)]) -> Credentials {
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let text = format!("users:\n- {{name: '*.tools.svc', user: {user}}}\n");
+    Credentials::new(&kubeconfig::users(&text).unwrap(), folder).unwrap()
+}
+
+/// What was shown since the last time.
+fn shown(server: &Server) -> Vec<String> {
+    let asked = std::mem::take(&mut *server.seen.asked.lock().unwrap());
+    let own = "POST /echo?timeout=10s kube-apiserver-admission";
+    asked.iter().map(|it| it.strip_prefix(own).unwrap().trim().to_owned()).collect()
+}
+
+/// Files are looked at again after a minute.
+async fn a_minute_later() {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_password_or_a_token_goes_with_the_question_to_whom_it_is_for() {
+    let server = serve(&[SERVICE]).await;
+    let (caller, _) = caller(&server.tasks, endpoints(&[server.address]));
+    let folder = tempfile::tempdir().unwrap();
+    let named = known_as(folder.path(), "{username: hook, password: secret}", &[]);
+    ask(&caller, &service(&server, "/echo").known_by(&named), 100).await.unwrap();
+    ask(&caller, &service(&server, "/echo"), 100).await.unwrap();
+    assert_eq!(shown(&server), ["Basic aG9vazpzZWNyZXQ=", ""]);
+    let rotated = known_as(folder.path(), "{tokenFile: token}", &[("token", "one\n")]);
+    let target = service(&server, "/echo").known_by(&rotated);
+    ask(&caller, &target, 100).await.unwrap();
+    std::fs::write(folder.path().join("token"), "two").unwrap();
+    a_minute_later().await;
+    ask(&caller, &target, 100).await.unwrap();
+    // What can be no token, or is none any more, leaves the one that there was.
+    std::fs::write(folder.path().join("token"), "th\nree").unwrap();
+    a_minute_later().await;
+    ask(&caller, &target, 100).await.unwrap();
+    std::fs::remove_file(folder.path().join("token")).unwrap();
+    a_minute_later().await;
+    ask(&caller, &target, 100).await.unwrap();
+    assert_eq!(shown(&server), ["Bearer one", "Bearer two", "Bearer two", "Bearer two"]);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_rotated_is_shown_and_a_bad_one_is_not() {
+    let server = serve(&[SERVICE]).await;
+    let (caller, _) = caller(&server.tasks, endpoints(&[server.address]));
+    let folder = tempfile::tempdir().unwrap();
+    let files = |of: usize| {
+        let (certificate, key) = &server.clients[of];
+        [("c.crt", certificate.as_str()), ("c.key", key.as_str())]
+    };
+    let user = "{client-certificate: c.crt, client-key: c.key}";
+    let named = known_as(folder.path(), user, &files(0));
+    let target = service(&server, "/echo").known_by(&named);
+    for _ in 0..2 {
+        ask(&caller, &target, 100).await.unwrap();
+    }
+    assert_eq!(server.seen.connections.load(Ordering::Relaxed), 1);
+    // Half of a rotation: the key is not the certificate's.
+    std::fs::write(folder.path().join("c.crt"), &server.clients[1].0).unwrap();
+    a_minute_later().await;
+    ask(&caller, &target, 100).await.unwrap();
+    std::fs::write(folder.path().join("c.key"), &server.clients[1].1).unwrap();
+    a_minute_later().await;
+    ask(&caller, &target, 100).await.unwrap();
+    assert_eq!(shown(&server), ["0", "0", "0", "1"]);
+    assert_eq!(server.seen.connections.load(Ordering::Relaxed), 2, "the old one shows the old");
 }

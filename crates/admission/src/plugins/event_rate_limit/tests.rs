@@ -40,7 +40,7 @@ fn plugin(limits: &Value) -> Result<(EventRateLimit, Arc<Still>), Error> {
         "kind": "AdmissionConfiguration",
         "plugins": [{"name": "EventRateLimit", "path": "limits.yaml"}],
     });
-    let files = Configuration::load(Path::new("/etc/admission.yaml"), |path| {
+    let files = Configuration::load(Path::new("/etc/admission.yaml"), move |path| {
         let is_list = path == Path::new("/etc/admission.yaml");
         Ok(if is_list { text.to_string() } else { settings.to_string() })
     })?;

@@ -12,8 +12,10 @@ use api::admissionregistration::MutatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicySpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::attributes::Attributes;
 use crate::chain::{Admitting, Phase, Plugin, Reinvocation};
@@ -23,9 +25,10 @@ use crate::policy::Policies;
 use crate::policy::conditions::Verdict;
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
+use crate::policy::metrics::Metrics;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, OnFailure};
+use crate::policy::source::{Binding, Definition, Frame, OnFailure, Rules};
 use observed::Watched;
 use patches::Patched;
 
@@ -51,11 +54,15 @@ impl Mutations {
             failure_policy: spec.failure_policy.as_deref(),
             param_kind: spec.param_kind.as_ref(),
             constraints: spec.match_constraints.as_ref(),
-            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
-            variables: spec.variables.as_deref().unwrap_or_default(),
         };
+        let spec = spec.clone();
+        Some(Definition::new(&frame, move || Self::rules(&spec)))
+    }
+
+    fn rules(spec: &MutatingAdmissionPolicySpec) -> Rules<Self> {
         let sees = Sees { params: false, authorizer: true, patches: true };
-        Some(Definition::new(&frame, |composition| {
+        let variables = (spec.variables.as_ref(), spec.param_kind.is_some());
+        Rules::new(variables, spec.match_conditions.as_ref(), |composition| {
             let compile = |text: Option<&String>, returns| {
                 composition.compile(text.map_or("", String::as_str), sees, returns)
             };
@@ -71,7 +78,7 @@ impl Mutations {
                 mutations: spec.mutations.iter().flatten().filter_map(mutation).collect(),
                 is_reinvoked: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
             }
-        }))
+        })
     }
 }
 
@@ -160,7 +167,7 @@ async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), Api
     }
     let decisions = Arc::new(Decisions::default());
     for case in cases {
-        run(context, &case, &decisions, &mut problems).await?;
+        run(context, &case, (&decisions, &policies.metrics), &mut problems).await?;
     }
     context.memory::<Memory>().left = context.generation();
     if problems.0.is_empty() { Ok(()) } else { Err(refused(context, problems.0)) }
@@ -170,7 +177,7 @@ async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), Api
 async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problems) -> Vec<Case> {
     let mut cases = Vec::new();
     let configuring = |what: &str, why: &str| format!("failed to configure {what}: {why}");
-    for hook in policies.mutating.find(&context.request) {
+    for hook in policies.mutating.find(&context.request).iter() {
         let definition = &hook.definition;
         let found = match &definition.constraints {
             Some(constraints) => constraints.find(context).map_err(|it| it.to_string()),
@@ -220,7 +227,7 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
 async fn run(
     context: &mut Context<'_>,
     case: &Case,
-    decisions: &Arc<Decisions>,
+    (decisions, metrics): (&Arc<Decisions>, &Metrics),
     problems: &mut Problems,
 ) -> Result<(), ApiError> {
     if context.draft().is_none() {
@@ -248,18 +255,19 @@ async fn run(
         return Ok(());
     }
     let before = context.generation();
-    for (index, mutation) in definition.effect.mutations.iter().enumerate() {
-        let (patched, cost) = mutate(context, case, mutation, decisions).await?;
-        watched.evaluated(index, mutation, cost, patched.as_ref().err());
-        match patched {
-            Ok(Some(tree)) => {
-                if matches!(mutation, Mutation::JsonPatch(_)) {
-                    check_fields(context, &tree)?;
-                }
-                replace(context, case, tree).await?;
-            }
-            Ok(None) => {}
-            Err(why) => problems.add(definition, binding, &why),
+    for (index, mutation) in definition.rules.effect.mutations.iter().enumerate() {
+        let begin = Instant::now();
+        let done = change(context, case, mutation, decisions).await;
+        let why = match &done {
+            Ok((Ok(()), _)) => None,
+            Ok((Err(why), _)) => Some(why.as_str()),
+            Err(err) => Some(err.message()),
+        };
+        metrics.mutated((&definition.name, &case.binding.name), why, begin.elapsed());
+        let (done, cost) = done?;
+        watched.evaluated(index, mutation, cost, done.as_ref().err());
+        if let Err(why) = done {
+            problems.add(definition, binding, &why);
         }
     }
     watched.end(context, case);
@@ -268,10 +276,32 @@ async fn run(
     if is_changed {
         memory.require_all();
     }
-    if definition.effect.is_reinvoked {
+    if definition.rules.effect.is_reinvoked {
         memory.invoked.insert(key);
     }
     Ok(())
+}
+
+/// One mutation, on the object as it is by now; or why it cannot be told. With what it cost.
+async fn change(
+    context: &mut Context<'_>,
+    case: &Case,
+    mutation: &Mutation,
+    decisions: &Arc<Decisions>,
+) -> Result<(Result<(), String>, u64), ApiError> {
+    let (patched, cost) = mutate(context, case, mutation, decisions).await?;
+    let done = match patched {
+        Ok(Some(tree)) => {
+            if matches!(mutation, Mutation::JsonPatch(_)) {
+                check_fields(context, &tree)?;
+            }
+            replace(context, case, tree).await?;
+            Ok(())
+        }
+        Ok(None) => Ok(()),
+        Err(why) => Err(why),
+    };
+    Ok((done, cost))
 }
 
 async fn matches(
@@ -281,7 +311,7 @@ async fn matches(
 ) -> Result<(Verdict, u64), ApiError> {
     let evaluate = |inputs: &Inputs<'_>| {
         let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
-        case.definition.conditions.judge(&case.definition.composition, &nowhere)
+        case.definition.rules.conditions.judge(&case.definition.rules.composition, &nowhere)
     };
     with_inputs(context, case, decisions, evaluate).await
 }
@@ -294,7 +324,7 @@ async fn mutate(
     decisions: &Arc<Decisions>,
 ) -> Result<Patched, ApiError> {
     let schema = context.request.kind.schema();
-    let composition = &case.definition.composition;
+    let composition = &case.definition.rules.composition;
     let evaluate = |inputs: &Inputs<'_>| match mutation {
         Mutation::Apply(expression) => patches::apply(expression, composition, inputs, &schema),
         Mutation::JsonPatch(expression) => patches::json_patch(expression, composition, inputs),

@@ -7,6 +7,7 @@ use api::core::Pod;
 use apimachinery::{Scope, User};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use telemetry::Registry;
 
 use super::MutatingAdmissionPolicy as Plugin;
 use crate::attributes::Operation;
@@ -35,8 +36,8 @@ fn patch(expression: &str) -> Value {
     json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}})
 }
 
-fn plugin(mutations: &[Value], failure_policy: &str) -> Plugin {
-    let policies = Arc::new(Policies::new(Arc::new(None)));
+fn plugin(mutations: &[Value], failure_policy: &str, metrics: &Registry) -> Plugin {
+    let policies = Arc::new(Policies::new(Arc::new(None), metrics));
     let policy = json!({"metadata": {"name": "p"}, "spec": {
         "failurePolicy": failure_policy,
         "matchConstraints": {
@@ -58,7 +59,15 @@ fn plugin(mutations: &[Value], failure_policy: &str) -> Plugin {
 
 /// The pod that comes out, or the refusal.
 fn run(mutations: &[Value], failure_policy: &str) -> Result<Value, String> {
-    let plugin = plugin(mutations, failure_policy);
+    run_counted(mutations, failure_policy, &Registry::default())
+}
+
+fn run_counted(
+    mutations: &[Value],
+    failure_policy: &str,
+    metrics: &Registry,
+) -> Result<Value, String> {
+    let plugin = plugin(mutations, failure_policy, metrics);
     let user = User::new("jane", &[]);
     let objects = Objects::default().with("namespaces", &json!({"metadata": {"name": "ns"}}));
     let pod: Pod = decode(&json!({
@@ -164,4 +173,19 @@ fn a_patch_does_not_add_fields_that_the_kind_does_not_have() {
         "Internal error occurred: json: cannot unmarshal number into Go struct field \
          ObjectMeta.metadata.labels of type string"
     );
+}
+
+#[test]
+fn mutations_are_counted_by_what_went_wrong() {
+    let metrics = Registry::default();
+    let good = apply("Object{metadata: Object.metadata{labels: {'a': 'b'}}}");
+    let _ = run_counted(&[good.clone(), good, apply("object.nothing")], "Fail", &metrics);
+    let _ = run_counted(&[apply("nothing")], "Ignore", &metrics);
+    let page = metrics.render();
+    for (error, count) in [("no_error", 2), ("invalid_error", 1), ("compile_error", 1)] {
+        let line = format!(
+            "apiserver_mutating_admission_policy_check_total{{error_type={error:?},policy=\"p\",policy_binding=\"b\"}} {count}\n"
+        );
+        assert!(page.contains(&line), "{line} in {page}");
+    }
 }

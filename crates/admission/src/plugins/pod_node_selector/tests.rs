@@ -13,7 +13,8 @@ const FILE: &str = "podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: 
                     ns: pool=all,zone=a,zone2=b\n";
 
 fn selected(file: &str, annotation: Option<&str>, own: &Value) -> Result<Value, String> {
-    let files = Configuration::load(Path::new("/a"), |_| Ok(file.to_owned())).unwrap();
+    let file = file.to_owned();
+    let files = Configuration::load(Path::new("/a"), move |_| Ok(file.clone())).unwrap();
     let annotations =
         annotation.map(|it| json!({"scheduler.alpha.kubernetes.io/node-selector": it}));
     let namespace = json!({"metadata": {"name": "ns", "annotations": annotations}});

@@ -68,7 +68,7 @@ impl Server {
         let own = format!(
             "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n{settings}"
         );
-        let files = Configuration::load(Path::new("a.yaml"), |path| {
+        let files = Configuration::load(Path::new("a.yaml"), move |path| {
             Ok(if path == Path::new("a.yaml") { list.to_owned() } else { own.clone() })
         })?;
         let metrics = Registry::default();

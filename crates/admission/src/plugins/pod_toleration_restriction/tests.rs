@@ -23,7 +23,7 @@ fn made(settings: Value, annotations: Value, spec: Value) -> Result<Value, Strin
         "kind": "AdmissionConfiguration",
         "plugins": [{"name": "PodTolerationRestriction", "configuration": file}],
     });
-    let files = Configuration::load(Path::new("/a"), |_| Ok(text.to_string())).unwrap();
+    let files = Configuration::load(Path::new("/a"), move |_| Ok(text.to_string())).unwrap();
     let plugin =
         PodTolerationRestriction::new(&files).map_err(|it| stdx::error_chain(&it).to_string())?;
     let namespace = json!({"metadata": {"name": "ns", "annotations": annotations}});

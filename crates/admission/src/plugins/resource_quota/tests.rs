@@ -206,7 +206,7 @@ fn limited(limits: &Value, objects: &Objects, resource: &str, object: &dyn ApiOb
         "kind": "AdmissionConfiguration",
         "plugins": [{"name": "ResourceQuota", "configuration": settings}],
     });
-    let files = Configuration::load(Path::new("/a"), |_| Ok(list.to_string())).unwrap();
+    let files = Configuration::load(Path::new("/a"), move |_| Ok(list.to_string())).unwrap();
     let plugin = ResourceQuotas::new(&files, Arc::new(SystemClock)).unwrap();
     let user = User::new("alice", &[]);
     let case = Case::of(Operation::Create, resource, &user);

@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use super::{ABSENT, ALL, Entry, names};
+use super::{ALL, Entry, names};
 
 /// What differs from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +22,6 @@ pub enum Error {
     Unknown { flag: &'static str, name: String },
     #[error("[{}] in enable-admission-plugins and disable-admission-plugins overlapped", .0.join(" "))]
     Overlapped(Vec<String>),
-    #[error("enable-admission-plugins plugin {name:?} is not there: {why}")]
-    Absent { name: String, why: &'static str },
 }
 
 fn set(flag: &'static str, given: &[String]) -> Result<BTreeSet<String>, Error> {
@@ -41,10 +39,7 @@ impl Selection {
         if !both.is_empty() {
             return Err(Error::Overlapped(both));
         }
-        match ABSENT.iter().find(|it| enabled.contains(it.0)) {
-            Some((name, why)) => Err(Error::Absent { name: (*name).to_owned(), why }),
-            None => Ok(Self { enabled, disabled }),
-        }
+        Ok(Self { enabled, disabled })
     }
 
     pub(super) fn includes(&self, entry: &Entry) -> bool {

@@ -1,10 +1,12 @@
 //! What the expressions of a policy come to for one request and one parameter. Pure.
 
+use std::time::Duration;
+
 use apimachinery::cel::OBJECT_BUDGET;
 
 use super::{Validation, Validations};
 use crate::policy::conditions::Verdict;
-use crate::policy::evaluation::{Inputs, Outcome, evaluate};
+use crate::policy::evaluation::{Expression, Inputs, Outcome, evaluate};
 use crate::policy::source::{Definition, OnFailure};
 
 /// Longer messages are not used.
@@ -13,7 +15,12 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Admit,
-    Deny { message: String, reason: Option<String> },
+    /// It could not be evaluated, which counts as agreement.
+    Ignored(String),
+    Deny {
+        message: String,
+        reason: Option<String>,
+    },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -26,9 +33,10 @@ pub(super) enum Annotation {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgment<'d> {
-    /// One for each validation; or one for all if they could not be evaluated.
-    pub(super) decisions: Vec<Decision>,
-    pub(super) annotations: Vec<(&'d str, Annotation)>,
+    /// One for each validation; or one for all if they could not be evaluated. With how long it
+    /// took.
+    pub(super) decisions: Vec<(Decision, Duration)>,
+    pub(super) annotations: Vec<(&'d str, Annotation, Duration)>,
     /// Of each validation, without its message.
     pub(super) costs: Vec<u64>,
     /// Of everything: conditions, validations, messages, annotations.
@@ -39,7 +47,7 @@ pub(super) struct Judgment<'d> {
 
 impl Judgment<'_> {
     fn failed(on_failure: OnFailure, message: String, cost: u64) -> Self {
-        let decisions = vec![Decision::failed(on_failure, message)];
+        let decisions = vec![(Decision::failed(on_failure, message), Duration::ZERO)];
         Self { decisions, cost, ..Self::default() }
     }
 
@@ -52,7 +60,7 @@ impl Decision {
     fn failed(on_failure: OnFailure, message: String) -> Self {
         match on_failure {
             OnFailure::Deny => Self::Deny { message, reason: None },
-            OnFailure::Ignore => Self::Admit,
+            OnFailure::Ignore => Self::Ignored(message),
         }
     }
 }
@@ -63,7 +71,8 @@ pub(super) fn judge<'d>(
 ) -> Judgment<'d> {
     let on_failure = definition.on_failure;
     let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
-    let (verdict, matching) = definition.conditions.judge(&definition.composition, &nowhere);
+    let rules = &definition.rules;
+    let (verdict, matching) = rules.conditions.judge(&rules.composition, &nowhere);
     match verdict {
         Verdict::Match => {}
         Verdict::No => return Judgment::skipped(matching),
@@ -90,9 +99,9 @@ fn decide(
     definition: &Definition<Validations>,
     inputs: &Inputs<'_>,
     budget: &mut u64,
-) -> Result<(Vec<Decision>, Vec<u64>), String> {
-    let (composition, on_failure) = (&definition.composition, definition.on_failure);
-    let validations = &definition.effect.validations;
+) -> Result<(Vec<(Decision, Duration)>, Vec<u64>), String> {
+    let (composition, on_failure) = (&definition.rules.composition, definition.on_failure);
+    let validations = &definition.rules.effect.validations;
     let expressions = validations.iter().map(|it| &it.expression);
     let read = |value: &cel::Value<'_>| Ok(value.as_bool());
     let results = evaluate(expressions, composition, inputs, budget, read)?;
@@ -106,12 +115,12 @@ fn decide(
         Ok(messages) => Ok(messages.into_iter()),
         Err(err) => Err(err),
     };
-    let decide = |(validation, outcome): (&Validation, Outcome<Option<bool>>)| {
+    let mut decide = |validation: &Validation, result: Result<Option<bool>, String>| {
         let own = match (&mut messages, &validation.message_expression) {
             (Ok(messages), Some(_)) => messages.next().and_then(|it| it.result.ok()).flatten(),
             _ => None,
         };
-        match (outcome.result, &messages) {
+        match (result, &messages) {
             (Err(why), _) => Decision::failed(on_failure, why),
             (Ok(_), Err(why)) => {
                 Decision::failed(on_failure, format!("failed messageExpression: {why}"))
@@ -123,7 +132,9 @@ fn decide(
             },
         }
     };
-    Ok((validations.iter().zip(results).map(decide).collect(), costs))
+    let both = validations.iter().zip(results);
+    let decisions = both.map(|(it, outcome)| (decide(it, outcome.result), outcome.elapsed));
+    Ok((decisions.collect(), costs))
 }
 
 /// The one that was made, else the one that was written, else the expression.
@@ -144,9 +155,9 @@ fn annotate<'d>(
     definition: &'d Definition<Validations>,
     inputs: &Inputs<'_>,
     budget: &mut u64,
-) -> Result<Vec<(&'d str, Annotation)>, String> {
+) -> Result<Vec<(&'d str, Annotation, Duration)>, String> {
     let silent = Inputs { authorizer: None, ..*inputs };
-    let annotations = &definition.effect.annotations;
+    let annotations = &definition.rules.effect.annotations;
     let read = |value: &cel::Value<'_>| {
         Ok(match value {
             cel::Value::String(text) if text.trim().is_empty() => Annotation::None,
@@ -156,9 +167,10 @@ fn annotate<'d>(
         })
     };
     let expressions = annotations.iter().map(|it| &it.1);
-    let results = evaluate(expressions, &definition.composition, &silent, budget, read)?;
-    let read = |((key, expression), outcome): (&'d (String, _), Outcome<Annotation>)| {
-        let expression: &crate::policy::evaluation::Expression = expression;
+    let composition = &definition.rules.composition;
+    let results = evaluate(expressions, composition, &silent, budget, read)?;
+    let all = annotations.iter().zip(results);
+    let read = |((key, expression), outcome): (&'d (String, Expression), Outcome<Annotation>)| {
         let annotation = match outcome.result {
             Ok(Annotation::Error(got)) => Annotation::Error(format!(
                 "valueExpression '{}' resulted in unsupported return type: {got}. Return type must \
@@ -169,7 +181,7 @@ fn annotate<'d>(
             Err(_) if definition.on_failure == OnFailure::Ignore => Annotation::None,
             Err(why) => Annotation::Error(why),
         };
-        (key.as_str(), annotation)
+        (key.as_str(), annotation, outcome.elapsed)
     };
-    Ok(annotations.iter().zip(results).map(read).collect())
+    Ok(all.map(read).collect())
 }

@@ -8,11 +8,13 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::admissionregistration::ValidatingAdmissionPolicy as Object;
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::ApiError;
 use apimachinery::cel::libraries::authz::Decisions;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicySpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -27,7 +29,7 @@ use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure};
+use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure, Rules};
 use judgment::{Annotation, Decision, Judgment};
 
 /// Values of audit annotations are cut here.
@@ -58,12 +60,16 @@ impl Validations {
             failure_policy: spec.failure_policy.as_deref(),
             param_kind: spec.param_kind.as_ref(),
             constraints: spec.match_constraints.as_ref(),
-            conditions: spec.match_conditions.as_deref().unwrap_or_default(),
-            variables: spec.variables.as_deref().unwrap_or_default(),
         };
+        let spec = spec.clone();
+        Some(Definition::new(&frame, move || Self::rules(&spec)))
+    }
+
+    fn rules(spec: &ValidatingAdmissionPolicySpec) -> Rules<Self> {
         let asking = Sees { params: false, authorizer: true, patches: false };
         let silent = Sees { authorizer: false, ..asking };
-        Some(Definition::new(&frame, |composition| {
+        let variables = (spec.variables.as_ref(), spec.param_kind.is_some());
+        Rules::new(variables, spec.match_conditions.as_ref(), |composition| {
             let validations = spec.validations.iter().flatten().map(|it| Validation {
                 expression: composition.compile(&it.expression, asking, Returns::Bool),
                 message_expression: it
@@ -79,7 +85,7 @@ impl Validations {
                 (it.key.clone(), composition.compile(value, asking, Returns::TextOrNull))
             });
             Self { validations: validations.collect(), annotations: annotations.collect() }
-        }))
+        })
     }
 }
 
@@ -142,7 +148,7 @@ impl Refusal<'_> {
 async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
     let mut refusal = Refusal(None, context.observer());
     let decisions = Arc::new(Decisions::default());
-    for hook in policies.validating.find(&context.request) {
+    for hook in policies.validating.find(&context.request).iter() {
         let definition = &hook.definition;
         let Some(constraints) = &definition.constraints else {
             let why = "policy contained no match constraints, a required field";
@@ -157,7 +163,7 @@ async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiE
                     Some(why) => refusal.misconfigured(definition, None, &why),
                     None => {
                         let case = Case { policies, context, decisions: &decisions };
-                        case.hold_against(&hook, &invocation, &mut refusal).await?;
+                        case.hold_against(hook, &invocation, &mut refusal).await?;
                     }
                 }
             }
@@ -186,7 +192,8 @@ impl Case<'_> {
     ) -> Result<(), ApiError> {
         let definition = &hook.definition;
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        let mut shown: Option<Shown> = None;
+        // What all bindings see alike, made when the first of them is for the request.
+        let mut shown: Option<(Shown<'_>, Value, Value)> = None;
         for binding in &hook.bindings {
             let is_bound = binding.constraints.as_ref().map_or(Ok(true), |it| {
                 it.find(self.context).map(|it| it.is_some()).map_err(|it| it.to_string())
@@ -212,15 +219,15 @@ impl Case<'_> {
                 continue;
             }
             if shown.is_none() {
-                shown = Some(Shown::new(self.context, invocation).await?);
+                let objects = Shown::new(self.context, invocation).await?;
+                let request = request_value(self.context, invocation);
+                shown = Some((objects, request, namespace_value(self.context)?));
             }
-            let Some(shown) = &shown else { continue };
-            let namespace = namespace_value(self.context)?;
-            let request = request_value(self.context, invocation);
+            let Some((shown, request, namespace)) = &shown else { continue };
             for params in found {
                 let params = params.as_deref().unwrap_or(&Value::Null);
                 let begin = Instant::now();
-                let judgment = self.judge(definition, shown, [&request, &namespace, params]).await;
+                let judgment = self.judge(definition, shown, [request, namespace, params]).await;
                 if let Some(observer) = self.context.observer() {
                     let about = (definition.as_ref(), binding.as_ref(), params);
                     let part = observed::part(about, &judgment, begin.elapsed());
@@ -238,7 +245,7 @@ impl Case<'_> {
     async fn judge<'d>(
         &self,
         definition: &'d Definition<Validations>,
-        shown: &Shown,
+        shown: &Shown<'_>,
         [request, namespace, params]: [&Value; 3],
     ) -> Judgment<'d> {
         let asked = requested_resource(self.context);
@@ -266,18 +273,30 @@ impl Case<'_> {
         refusal: &mut Refusal<'_>,
     ) {
         let (policy, name) = (definition.name.as_str(), binding.name.as_str());
-        for (index, decision) in judgment.decisions.iter().enumerate() {
-            let Decision::Deny { message, reason } = decision else { continue };
+        let metrics = &self.policies.metrics;
+        let count = |why: &str, action: &str, elapsed: Duration| {
+            metrics.validated((policy, name), why, action, elapsed);
+        };
+        for (index, (decision, elapsed)) in judgment.decisions.iter().enumerate() {
+            let (message, reason) = match decision {
+                Decision::Admit => continue,
+                Decision::Ignored(why) => {
+                    count(why, "allow", *elapsed);
+                    continue;
+                }
+                Decision::Deny { message, reason } => (message, reason),
+            };
             for action in &binding.actions {
                 match action.as_str() {
                     "Deny" => refusal.add(policy, Some(name), message, reason.as_deref()),
                     "Warn" => self.context.warn(&warning(policy, name, message)),
                     "Audit" => self.note_failure(binding, index, message),
-                    _ => {}
+                    _ => continue,
                 }
+                count(message, &action.to_ascii_lowercase(), *elapsed);
             }
         }
-        for (key, annotation) in judgment.annotations {
+        for (key, annotation, elapsed) in judgment.annotations {
             match annotation {
                 Annotation::Value(mut value) => {
                     value.truncate(value.floor_char_boundary(ANNOTATION_BYTES_MAX));
@@ -287,7 +306,10 @@ impl Case<'_> {
                     }
                 }
                 Annotation::None => {}
-                Annotation::Error(why) => refusal.add(policy, Some(name), &why, None),
+                Annotation::Error(why) => {
+                    refusal.add(policy, Some(name), &why, None);
+                    count(&why, "deny", elapsed);
+                }
             }
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn part(
         return part;
     }
     let has = |action: &str| binding.actions.iter().any(|it| it == action);
-    for decision in &judgment.decisions {
+    for (decision, _) in &judgment.decisions {
         let Decision::Deny { message, reason } = decision else { continue };
         if has("Deny") {
             let (reason, code) = reason_of(reason.as_deref());
@@ -64,7 +64,7 @@ pub(super) fn part(
             part.warnings.push(warning(policy, name, message));
         }
     }
-    for (key, annotation) in &judgment.annotations {
+    for (key, annotation, _) in &judgment.annotations {
         if let Annotation::Value(value) = annotation {
             part.annotations.insert(format!("{policy}/{key}"), value.clone());
         }
@@ -75,10 +75,11 @@ pub(super) fn part(
 
 fn expressions(definition: &Definition<Validations>, judgment: &Judgment<'_>) -> Vec<Expression> {
     let told = |index: usize| match judgment.decisions.get(index) {
-        Some(Decision::Deny { message, .. }) => Some(message.clone()),
-        Some(Decision::Admit) | None => None,
+        Some((Decision::Deny { message, .. }, _)) => Some(message.clone()),
+        Some((Decision::Ignored(why), _)) => Some(why.clone()),
+        Some((Decision::Admit, _)) | None => None,
     };
-    let validations = definition.effect.validations.iter().enumerate();
+    let validations = definition.rules.effect.validations.iter().enumerate();
     validations
         .map(|(index, it)| Expression {
             field: format!("spec.validations[{index}].expression"),

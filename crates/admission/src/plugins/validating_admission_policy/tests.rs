@@ -7,6 +7,7 @@ use api::core::Pod;
 use apimachinery::{ApiError, Scope, User};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use telemetry::Registry;
 
 use super::ValidatingAdmissionPolicy as Plugin;
 use crate::attributes::Operation;
@@ -45,6 +46,7 @@ struct Given {
     binding: Value,
     maps: Vec<Value>,
     pod: Value,
+    metrics: Registry,
 }
 
 impl Given {
@@ -61,7 +63,7 @@ impl Given {
         let metadata = json!({"name": "web", "namespace": "ns", "labels": {"app": "x"}});
         let spec = json!({"containers": [{"name": "c", "image": "i"}], "priority": 3});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
-        Self { policy, binding, maps: Vec::new(), pod }
+        Self { policy, binding, maps: Vec::new(), pod, metrics: Registry::default() }
     }
 
     fn policy(mut self, field: &str, value: Value) -> Self {
@@ -81,7 +83,8 @@ impl Given {
     }
 
     fn plugin(&self) -> Plugin {
-        let policies = Arc::new(Policies::new(Arc::new(Maps(self.maps.clone()))));
+        let maps = Arc::new(Maps(self.maps.clone()));
+        let policies = Arc::new(Policies::new(maps, &self.metrics));
         let mut policy = json!({"metadata": {"name": "p"}, "spec": self.policy});
         let constraints = &mut policy["spec"]["matchConstraints"];
         for selector in ["namespaceSelector", "objectSelector"] {
@@ -335,4 +338,35 @@ fn the_budget_ends_what_is_too_dear() {
         "validation failed due to running out of cost budget, no further validation rules will be \
          run",
     ));
+}
+
+#[test]
+fn checks_that_are_not_met_are_counted_by_what_follows() {
+    let check = |given: Given, expected: &[(&str, &str)]| {
+        let _ = given.judge(&Nobody);
+        let page = given.metrics.render();
+        let name = "apiserver_validating_admission_policy_check_total";
+        let found: Vec<&str> =
+            page.lines().filter(|it| it.starts_with(name) && !it.starts_with('#')).collect();
+        let line = |(action, error): &(&str, &str)| {
+            let labels = format!(
+                "enforcement_action={action:?},error_type={error:?},policy=\"p\",policy_binding=\"b\""
+            );
+            format!("{name}{{{labels}}} 1")
+        };
+        assert_eq!(found, expected.iter().map(line).collect::<Vec<_>>());
+        let timed = "apiserver_validating_admission_policy_check_duration_seconds_count";
+        assert_eq!(page.lines().filter(|it| it.starts_with(timed)).count(), expected.len());
+    };
+    check(one("true"), &[]);
+    check(one("false"), &[("deny", "invalid_error")]);
+    let both = one("false").binding("validationActions", json!(["Warn", "Audit"]));
+    check(both, &[("audit", "invalid_error"), ("warn", "invalid_error")]);
+    check(one("object.nothing == 1"), &[("deny", "invalid_error")]);
+    let ignored = one("object.nothing == 1").policy("failurePolicy", json!("Ignore"));
+    check(ignored, &[("allow", "invalid_error")]);
+    check(one("nothing"), &[("deny", "compile_error")]);
+    let cheap = "lists.range(300).all(x, lists.range(300).all(y, x + y >= 0))";
+    let many: Vec<Value> = (0..40).map(|_| json!({"expression": cheap})).collect();
+    check(Given::new(json!(many)), &[("deny", "out_of_budget")]);
 }

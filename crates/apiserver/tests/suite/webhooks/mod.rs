@@ -1,6 +1,7 @@
 //! Admission webhooks, asked over TLS: in which order, about what, and what becomes of what they
 //! say, or do not say.
 
+mod credentials;
 mod explained;
 mod failures;
 mod questions;
@@ -8,8 +9,12 @@ pub(crate) mod server;
 
 use std::sync::Arc;
 
+use admission::{Configuration, Selection};
+use apiserver::Config;
+use lifecycle::Tasks;
 use serde_json::{Value, json};
 
+use crate::harness::everything;
 use crate::harness::wire::{ADMIN, Connection, Site};
 use server::{Webhook, rule};
 
@@ -26,8 +31,17 @@ struct Setting {
 
 impl Setting {
     async fn start() -> Self {
-        let site = Site::start_over(Arc::new(kvstore::memory::Memory::new())).await;
-        let webhook = Webhook::start(&site.harness.tasks).await;
+        Self::start_told(|_| (Selection::default(), Configuration::default())).await
+    }
+
+    /// With plugins that are told something about the webhook.
+    async fn start_told(told: impl FnOnce(&Webhook) -> (Selection, Configuration)) -> Self {
+        let tasks = Tasks::new();
+        let webhook = Webhook::start(&tasks).await;
+        let (admission_plugins, admission_configuration) = told(&webhook);
+        let config = Config { admission_plugins, admission_configuration, ..everything() };
+        let store = Arc::new(kvstore::memory::Memory::new());
+        let site = Site::start_configured(store, Vec::new(), |_, _| config).await;
         let connection = site.connect(ADMIN).await;
         let mut setting = Self { site, webhook, connection };
         let account = json!({"metadata": {"name": "default"}});
