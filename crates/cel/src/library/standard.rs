@@ -125,7 +125,7 @@ fn ends_with<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn matches<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let (text, of) = strings(args)?;
-    Ok(Value::Bool(pattern(of)?.is_match(text)))
+    Ok(Value::Bool(pattern(of)?.on(text).is_match(text)))
 }
 
 /// A constant pattern is compiled once.
@@ -133,7 +133,7 @@ fn prepare_matches(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
     let [_, Some(Value::String(of))] = constants else { return None };
     let regex = pattern(of).ok()?;
     Some(std::sync::Arc::new(move |args| {
-        strings(args).map(|(text, _)| Value::Bool(regex.is_match(text)))
+        strings(args).map(|(text, _)| Value::Bool(regex.on(text).is_match(text)))
     }))
 }
 

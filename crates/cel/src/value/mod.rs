@@ -17,6 +17,7 @@ use serde_json::Value as Json;
 pub use time::{Duration, Timestamp};
 
 use crate::error::Error;
+use crate::work;
 
 /// So large one result may be. Costs go by what is read, which may be far less than what is made:
 /// `replace` and `join` repeat their arguments.
@@ -255,7 +256,10 @@ impl<'a> Value<'a> {
     /// The size that costs go by: characters, bytes, elements or entries, else 1.
     pub fn size(&self) -> u64 {
         match self {
-            Self::String(text) => text.chars().count() as u64,
+            Self::String(text) => {
+                work::note(work::of_bytes(text.len()));
+                text.chars().count() as u64
+            }
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::List(list) => list.len() as u64,
             Self::Map(map) => map.len() as u64,
@@ -311,12 +315,14 @@ impl From<f64> for Value<'_> {
 
 impl From<String> for Value<'_> {
     fn from(text: String) -> Self {
+        work::note(work::of_bytes(text.len()));
         Self::String(Text::Shared(text.into()))
     }
 }
 
 impl From<Vec<u8>> for Value<'_> {
     fn from(bytes: Vec<u8>) -> Self {
+        work::note(work::of_bytes(bytes.len()));
         Self::Bytes(Bytes::Shared(bytes.into()))
     }
 }

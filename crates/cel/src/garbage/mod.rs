@@ -1,4 +1,10 @@
 //! The door for fuzzers: whatever comes in, nothing may panic, hang or take more than its budget.
+//! `typed` makes expressions that mean something.
+
+pub mod forms;
+#[cfg(test)]
+mod tests;
+pub mod typed;
 
 use crate::{AnySize, Bindings, Env, Error};
 
