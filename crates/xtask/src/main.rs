@@ -25,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   torture controllers [--seeds N] [--seed S]: simulated clusters (500), under node deaths, failing calls and changes of the leader
   torture node       [ROUNDS] [--from REV] [--pods N] [--freeze SECONDS] [--debug]: pods of an older version are taken over; kill -9,
                      ROUNDS times (1000), under chatty pods; holders that stop for a while
+  torture cel        [--count N] [--seed S]: random typed expressions (1,000,000) by ours and by two other implementations of CEL
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   conformance        --kubeconfig FILE [--context NAME] [--filter TEXT] [--list]: what a client may expect of any cluster, case by case
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["torture", "store", rest @ ..] => torture::store::run(rest),
         ["torture", "controllers", rest @ ..] => torture::controllers::run(rest),
         ["torture", "node", rest @ ..] => torture::node::run(rest),
+        ["torture", "cel", rest @ ..] => torture::cel::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
         ["bench", "store", "alone"] => {

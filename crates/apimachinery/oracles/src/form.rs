@@ -17,7 +17,7 @@ pub(crate) const KUBERNETES: &[&str] = &[
     "bool = quantity({#quantity}).isGreaterThan(quantity({#quantity}))",
     "bool = (quantity({#quantity}) == quantity({#quantity}))",
     "int = quantity({#quantity}).compareTo(quantity({#quantity}))",
-    "int = quantity({#quantity}).sign()",
+    "int = sign(quantity({#quantity}))",
     "int = quantity({#quantity}).asInteger()",
     "bool = quantity({#quantity}).isInteger()",
     "double = quantity({#quantity}).asApproximateFloat()",

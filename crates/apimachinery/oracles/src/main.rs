@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use cel_oracles::{compare, generator};
+use cel_oracles::compare;
 
 fn main() -> ExitCode {
     // An oracle that panics has failed, which is an answer: no word about each.
@@ -16,8 +16,7 @@ fn main() -> ExitCode {
     let count = numbers.first().copied().unwrap_or(10_000);
     let seed = numbers.get(1).copied().unwrap_or(1);
     let n_shown = numbers.get(2).copied().unwrap_or(20);
-    let generator = generator();
-    let tally = compare(&generator, seed..seed.saturating_add(count));
+    let tally = compare(seed..seed.saturating_add(count));
     println!("{count} expressions from seed {seed} on; {} ill-typed ones refused", tally.n_refused);
     for (oracle, n) in &tally.n_compared {
         let n_values = tally.n_values.get(oracle).copied().unwrap_or_default();

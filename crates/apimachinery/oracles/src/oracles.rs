@@ -125,6 +125,6 @@ impl<'g> KubeCel<'g> {
                 Err(err) => Answer::Failed(err.to_string()),
             }
         };
-        std::panic::catch_unwind(run).unwrap_or_else(|_| Answer::Failed("it panicked".to_owned()))
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|_| Answer::Failed("it panicked".to_owned()))
     }
 }

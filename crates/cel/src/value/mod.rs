@@ -14,6 +14,7 @@ pub(crate) use json::concat;
 pub use json::{ListKind, Shape, UNTYPED, Untyped, from_json, to_json};
 pub use map::{Key, Map, MapView, NativeMap};
 use serde_json::Value as Json;
+pub(crate) use time::Local;
 pub use time::{Duration, Timestamp};
 
 use crate::error::Error;
@@ -272,7 +273,7 @@ impl<'a> Value<'a> {
     /// Whether it is empty, zero or unset.
     pub fn is_zero(&self) -> bool {
         match self {
-            Self::Null | Self::Optional(None) => true,
+            Self::Null => true,
             Self::Bool(value) => !value,
             Self::Int(value) => *value == 0,
             Self::Uint(value) => *value == 0,
@@ -284,7 +285,8 @@ impl<'a> Value<'a> {
             Self::List(list) => list.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Opaque(value) => value.is_zero(),
-            Self::Optional(Some(_)) | Self::Type(_) => false,
+            // No optional is, not even one that holds nothing.
+            Self::Optional(_) | Self::Type(_) => false,
         }
     }
 }
