@@ -19,6 +19,7 @@ const USAGE: &str = "usage: cargo xtask <command>
   tidy               the shape of the repository alone
   bench api          calls, lists and watches over TLS, beside the server that UPSTREAM_KUBECONFIG names
   bench controllers  10,000 pods by Deployments, StatefulSets, Jobs and a DaemonSet on 1,000 simulated nodes; all controllers idle
+  bench extension    [--debug]: rules beside kube-cel, policies, webhooks, 1,000 definitions; --debug only shows that it works
   bench node         pods on this machine: starts, commands, idle, images; beside containerd and runc
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["bench", "api"] => bench::api::measure(&root()),
         ["bench", "controllers"] => bench::controllers::measure(&root()),
+        ["bench", "extension", rest @ ..] => bench::extension::measure(&root(), rest),
         ["bench", "node"] => bench::node::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store::run(rest),

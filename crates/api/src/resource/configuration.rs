@@ -34,8 +34,6 @@ pub(super) fn validate_selectors(
         let path = path.child("expression");
         if cel.expression.len() > EXPRESSION_BYTES_MAX {
             errors.too_long(&path, EXPRESSION_BYTES_MAX);
-        } else if cel.expression.trim().is_empty() {
-            errors.required(&path, "");
         } else {
             expressions::validate(&cel.expression, &path, errors);
         }

@@ -31,18 +31,17 @@ pub(super) fn validate(expression: &str, path: &Path, errors: &mut FieldErrors) 
     let checked = match ENVIRONMENT.compile(expression) {
         Ok(checked) => checked,
         Err(issues) => {
-            return errors.invalid(path, expression, format!("compilation failed: {issues}"));
+            return errors.invalid(path, expression, &format!("compilation failed: {issues}"));
         }
     };
     let output = checked.output_type();
     // An attribute may be a truth, which shows only when it is looked at.
     if !matches!(output, Type::Bool | Type::Dyn) {
         let why = format!("must evaluate to bool or the unknown type, not {output}");
-        return errors.invalid(path, expression, why);
+        return errors.invalid(path, expression, &why);
     }
     if let Err(err) = checked.program() {
-        let why = format!("program instantiation failed: {err}");
-        return errors.invalid(path, expression, why);
+        return errors.internal(path, &format!("program instantiation failed: {err}"));
     }
     if checked.estimate(&Sizes).max > COST_MAX {
         errors.forbidden(path, "too complex, exceeds cost limit");

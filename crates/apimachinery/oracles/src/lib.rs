@@ -6,7 +6,7 @@ pub mod compare;
 pub mod deviations;
 mod form;
 pub mod oracles;
-mod values;
+pub mod values;
 
 pub use compare::{Difference, Tally, compare};
 pub use deviations::Oracle;

@@ -141,7 +141,7 @@ pub(crate) fn kube(value: &other::Value) -> String {
     }
 }
 
-pub(crate) fn kube_from(json: &Json) -> other::Value {
+pub fn kube_from(json: &Json) -> other::Value {
     use std::collections::HashMap;
     use std::sync::Arc;
 

@@ -102,3 +102,8 @@ fn folded_constants_change_nothing_but_make_it_cheaper() {
         assert!(plain.cost <= most, "{}: {} is more than {most}", case.text, plain.cost);
     });
 }
+
+#[test]
+fn any_seed_does_no_harm() {
+    (0..500).map(|it| u64::MAX / 500 * it).for_each(super::typed_expression);
+}

@@ -40,9 +40,21 @@ fn build(text: &str) -> Result<Regex, Error> {
     let built = regex::RegexBuilder::new(&translate(text)).size_limit(BYTES_MAX).build();
     built.map_err(|err| {
         let why = err.to_string();
-        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let why =
+            in_words_of_go(why.lines().last().unwrap_or_default().trim_start_matches("error: "));
         Error::refused(format!("error parsing regexp: {why}: `{text}`"))
     })
+}
+
+/// What is wrong most often.
+fn in_words_of_go(why: &str) -> &str {
+    match why {
+        "unclosed character class" => "missing closing ]",
+        "unclosed group" => "missing closing )",
+        "unopened group" => "unexpected )",
+        "repetition operator missing expression" => "missing argument to repetition operator",
+        other => other,
+    }
 }
 
 /// The members of `\d`, `\s` and `\w`: ASCII alone.

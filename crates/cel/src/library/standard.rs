@@ -129,11 +129,12 @@ fn matches<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
 }
 
 /// A constant pattern is compiled once.
-fn prepare_matches(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
+fn prepare_matches(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
     let [_, Some(Value::String(of))] = constants else { return None };
-    let regex = pattern(of).ok()?;
-    Some(std::sync::Arc::new(move |args| {
-        strings(args).map(|(text, _)| Value::Bool(regex.on(text).is_match(text)))
+    Some(pattern(of).map(|regex| -> Prepared {
+        std::sync::Arc::new(move |args| {
+            strings(args).map(|(text, _)| Value::Bool(regex.on(text).is_match(text)))
+        })
     }))
 }
 

@@ -163,7 +163,7 @@ impl Timestamp {
 
     pub(crate) fn since(self, other: Self) -> Result<Duration, Error> {
         let n = self.total() - other.total();
-        i64::try_from(n).map(Duration).map_err(|_| Error::DurationOverflow)
+        i64::try_from(n).map(Duration).map_err(|_| Error::IntOverflow)
     }
 
     /// Date and time on the clocks of a zone: a name, or an offset such as `-08:00`.

@@ -39,22 +39,24 @@ fn compile(text: &str) -> Result<Pattern, Error> {
     pattern(text).map_err(|err| Error::refused(format!("Illegal regex: {err}")))
 }
 
-/// A constant pattern is compiled once.
-fn constant(constants: &[Option<&Value<'static>>]) -> Option<Pattern> {
+/// A constant pattern is compiled once, and must be one.
+fn constant(constants: &[Option<&Value<'static>>]) -> Option<Result<Pattern, Error>> {
     match constants.get(1) {
-        Some(Some(Value::String(text))) => compile(text).ok(),
+        Some(Some(Value::String(text))) => Some(pattern(text)),
         _ => None,
     }
 }
 
-fn prepare_find(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
-    let regex = constant(constants)?;
-    Some(Arc::new(move |args| find_with(args, &regex)))
+fn prepare_find(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
+    let prepare =
+        |regex| -> Prepared { Arc::new(move |args: &[Value<'_>]| find_with(args, &regex)) };
+    constant(constants).map(|it| it.map(prepare))
 }
 
-fn prepare_find_all(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
-    let regex = constant(constants)?;
-    Some(Arc::new(move |args| find_all_with(args, &regex)))
+fn prepare_find_all(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
+    let prepare =
+        |regex| -> Prepared { Arc::new(move |args: &[Value<'_>]| find_all_with(args, &regex)) };
+    constant(constants).map(|it| it.map(prepare))
 }
 
 fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
