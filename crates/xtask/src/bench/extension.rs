@@ -243,6 +243,8 @@ impl Hook {
         openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
         openssl.args(["-nodes", "-days", "1", "-subj", "/CN=hook"]);
         openssl.args(["-addext", "subjectAltName=IP:127.0.0.1"]);
+        // No server may be its own authority.
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
         output(openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate))?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         // The binary is the toolbox when it is called so.
