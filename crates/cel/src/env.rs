@@ -27,8 +27,9 @@ pub type StaticCost = fn(&CallShape<'_>) -> Option<CallEstimate>;
 /// An implementation that was made for arguments that are constants.
 pub type Prepared = Arc<dyn for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, Error> + Send + Sync>;
 
-/// Gets the arguments that are constants; may give an implementation for them (a compiled pattern).
-pub type Prepare = fn(&[Option<&Value<'static>>]) -> Option<Prepared>;
+/// Gets the arguments that are constants; may give an implementation for them (a compiled pattern),
+/// or say what is wrong with them.
+pub type Prepare = fn(&[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>>;
 
 /// When the run-time cost of an overload applies.
 #[derive(Debug, Clone, Copy)]

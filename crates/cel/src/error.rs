@@ -19,8 +19,6 @@ pub enum Error {
     IntOverflow,
     #[error("unsigned integer overflow")]
     UintOverflow,
-    #[error("duration overflow")]
-    DurationOverflow,
     #[error("timestamp overflow")]
     TimestampOverflow,
     #[error("division by zero")]

@@ -53,6 +53,7 @@ pub mod library;
 mod syntax;
 mod types;
 mod value;
+mod work;
 
 pub use check::Checked;
 pub use cost::{

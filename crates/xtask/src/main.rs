@@ -19,12 +19,14 @@ const USAGE: &str = "usage: cargo xtask <command>
   tidy               the shape of the repository alone
   bench api          calls, lists and watches over TLS, beside the server that UPSTREAM_KUBECONFIG names
   bench controllers  10,000 pods by Deployments, StatefulSets, Jobs and a DaemonSet on 1,000 simulated nodes; all controllers idle
+  bench extension    [--debug]: rules beside kube-cel, policies, webhooks, 1,000 definitions; --debug only shows that it works
   bench node         pods on this machine: starts, commands, idle, images; beside containerd and runc
   bench up           start, idle and scale budgets of `xebec up`, on the release binary
   torture store      [--rounds N] [--seed S]: at length, everything that tries to break the store, and etcd under it
   torture controllers [--seeds N] [--seed S]: simulated clusters (500), under node deaths, failing calls and changes of the leader
   torture node       [ROUNDS] [--from REV] [--pods N] [--freeze SECONDS] [--debug]: pods of an older version are taken over; kill -9,
                      ROUNDS times (1000), under chatty pods; holders that stop for a while
+  torture cel        [--count N] [--seed S]: random typed expressions (1,000,000) by ours and by two other implementations of CEL
   fuzz               [SECONDS]: everything that reads foreign bytes, for so long each (60)
   bench store        the store over etcd's API beside etcd itself; `bench store alone` without the rest of Xebec
   conformance        --kubeconfig FILE [--context NAME] [--filter TEXT] [--list]: what a client may expect of any cluster, case by case
@@ -42,11 +44,13 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["bench", "api"] => bench::api::measure(&root()),
         ["bench", "controllers"] => bench::controllers::measure(&root()),
+        ["bench", "extension", rest @ ..] => bench::extension::measure(&root(), rest),
         ["bench", "node"] => bench::node::measure(&root()),
         ["bench", "up"] => bench::up::measure(&root()),
         ["torture", "store", rest @ ..] => torture::store::run(rest),
         ["torture", "controllers", rest @ ..] => torture::controllers::run(rest),
         ["torture", "node", rest @ ..] => torture::node::run(rest),
+        ["torture", "cel", rest @ ..] => torture::cel::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", "store"] => bench::store::measure(&root(), bench::store::Ours::Xebec),
         ["bench", "store", "alone"] => {

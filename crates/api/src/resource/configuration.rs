@@ -7,7 +7,7 @@ use serde_json::Value;
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
-use super::{bounded, names};
+use super::{bounded, expressions, names};
 use crate::codec;
 
 pub(super) const CONFIGS_MAX: usize = 32;
@@ -22,8 +22,7 @@ pub(super) enum Seen {
     Before,
 }
 
-/// Expressions are in CEL, which nothing here compiles: what is checked is that they are there and
-/// have their length.
+/// What is too long is not even compiled.
 pub(super) fn validate_selectors(
     selectors: &[DeviceSelector],
     path: &Path,
@@ -35,8 +34,8 @@ pub(super) fn validate_selectors(
         let path = path.child("expression");
         if cel.expression.len() > EXPRESSION_BYTES_MAX {
             errors.too_long(&path, EXPRESSION_BYTES_MAX);
-        } else if cel.expression.trim().is_empty() {
-            errors.required(&path, "");
+        } else {
+            expressions::validate(&cel.expression, &path, errors);
         }
     });
 }

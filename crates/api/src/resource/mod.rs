@@ -8,6 +8,7 @@ mod claims_v1beta1;
 mod configuration;
 pub mod device_class;
 pub mod device_taint_rule;
+mod expressions;
 mod names;
 pub mod resource_claim;
 pub mod resource_claim_template;

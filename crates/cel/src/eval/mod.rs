@@ -16,6 +16,7 @@ pub(crate) use plan::{Folding, plan};
 use crate::env::{Overload, Prepared, RuntimeCost, TypeProvider};
 use crate::error::Error;
 use crate::value::{NativeMap, Value};
+use crate::work;
 
 /// An expression that is ready to be evaluated, any number of times and by any number of threads.
 #[derive(Debug, Clone)]
@@ -33,11 +34,15 @@ pub struct Evaluated<'a> {
 }
 
 impl Program {
-    /// Evaluates with these variables. More than `budget` units of cost is `Error::CostExceeded`.
+    /// Evaluates with these variables. More than `budget` units of cost is `Error::CostExceeded`, and
+    /// so is what takes far longer than its cost tells (`work`).
     pub fn evaluate<'a>(&'a self, activation: &dyn Activation<'a>, budget: u64) -> Evaluated<'a> {
+        let steps = work::Steps::begin(budget);
         let mut frame = run::Frame::new(self, activation, budget);
         let result = frame.eval(&self.root);
-        Evaluated { result, cost: frame.cost() }
+        let cost = frame.cost().max(steps.cost());
+        let result = if cost > budget { Err(Error::CostExceeded) } else { result };
+        Evaluated { result, cost }
     }
 }
 

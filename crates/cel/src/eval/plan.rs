@@ -140,7 +140,8 @@ impl Planner<'_> {
         });
         let constants: Vec<Option<&Value<'static>>> = args.iter().map(as_constant).collect();
         let prepare = overloads.first().filter(|_| is_resolved).and_then(|it| it.prepare);
-        let prepared = prepare.and_then(|prepare| prepare(&constants)).map(PreparedCall);
+        let prepared = prepare.and_then(|prepare| prepare(&constants)).transpose()?;
+        let prepared = prepared.map(PreparedCall);
         if let ([Some(value)], true) = (&constants[..], folds && CONVERSIONS.contains(&&**function))
         {
             let value = convert(&overloads, (*value).clone())?;

@@ -9,6 +9,7 @@ use crate::env::Overload;
 use crate::error::Error;
 use crate::types::Type;
 use crate::value::{Key, List, Map, NativeMap, Text, Value};
+use crate::work;
 
 pub(super) struct Frame<'a, 'v> {
     program: &'a Program,
@@ -19,6 +20,8 @@ pub(super) struct Frame<'a, 'v> {
     budget: u64,
     /// Memory of all that was made so far, also if it is gone again.
     n_bytes: usize,
+    /// Nodes that were looked at since that was last told.
+    n_nodes: usize,
 }
 
 /// So much one evaluation may make: what it costs does not bound that.
@@ -39,7 +42,7 @@ impl<'a, 'v> Frame<'a, 'v> {
         activation: &'v dyn Activation<'a>,
         budget: u64,
     ) -> Self {
-        Self { program, activation, locals: Vec::new(), cost: 0, budget, n_bytes: 0 }
+        Self { program, activation, locals: Vec::new(), cost: 0, budget, n_bytes: 0, n_nodes: 0 }
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -57,6 +60,7 @@ impl<'a, 'v> Frame<'a, 'v> {
     }
 
     pub(super) fn eval(&mut self, node: &'a Node) -> Result1<'a> {
+        self.n_nodes += 1;
         match node {
             Node::Constant(value) => Ok(constant(value)),
             Node::Variable { name, charge } => {
@@ -93,6 +97,7 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     /// The truth of a node. That most of these are no values on their way saves time.
     fn test(&mut self, node: &'a Node) -> Result<bool, Error> {
+        self.n_nodes += 1;
         match node {
             Node::And(sides) => self.logical(sides, false),
             Node::Or(sides) => self.logical(sides, true),
@@ -323,7 +328,11 @@ impl<'a, 'v> Frame<'a, 'v> {
         self.charge(cost)?;
         match result {
             Ok(value) => {
-                self.make(value.n_bytes_made())?;
+                let n_bytes = value.n_bytes_made();
+                if n_bytes > 0 {
+                    self.make(n_bytes)?;
+                    work::take(work::of_bytes(n_bytes))?;
+                }
                 Ok(value)
             }
             Err(Error::NoSuchOverload) => Err(no_such_overload(&call.name, args)),
@@ -451,6 +460,7 @@ impl<'a, 'v> Frame<'a, 'v> {
             slot += 1;
         }
         self.set(slot, Ok(last));
+        work::take(std::mem::take(&mut self.n_nodes))?;
         match self.test(&fold.condition) {
             Ok(false) => return Ok(false),
             Err(Error::CostExceeded) => return Err(Error::CostExceeded),

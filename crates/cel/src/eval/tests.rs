@@ -418,6 +418,11 @@ fn times_have_parts_in_zones() {
         assert_eq!(run(&format!("{t}.{call}")), expected, "{call}");
     }
     check(&[
+        // Beyond the last year of UTC.
+        ("timestamp('9999-12-31T23:59:59Z').getFullYear('+02:00')", "10000"),
+        ("timestamp('9999-12-31T23:59:59Z').getDate('+02:00')", "1"),
+        ("timestamp('9999-12-31T23:59:59Z').getDayOfWeek('+02:00')", "6"),
+        ("timestamp('0001-01-01T00:00:00Z').getFullYear('-02:00')", "0"),
         ("duration('1h30m').getHours()", "1"),
         ("duration('1h30m').getMinutes()", "90"),
         ("duration('90s').getSeconds()", "90"),
@@ -473,6 +478,7 @@ fn optional_values_are_followed_or_not_there() {
         ("optional.ofNonZeroValue(0)", "optional.none()"),
         ("optional.ofNonZeroValue('')", "optional.none()"),
         ("optional.ofNonZeroValue(3)", "optional.of(3)"),
+        ("optional.ofNonZeroValue(optional.none())", "optional.of(optional.none())"),
         ("optional.of(null)", "optional.of(null)"),
         ("[?m.?a, ?m.?z]", "[1]"),
         ("{?'x': m.?a, ?'y': m.?z}", "{\"x\": 1}"),

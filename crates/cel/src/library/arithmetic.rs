@@ -73,7 +73,7 @@ fn cost_join(args: &[Value<'_>], _result: Option<&Value<'_>>) -> u64 {
 }
 
 fn span(n: Option<i64>) -> Result<Duration, Error> {
-    n.map(Duration::from_nanoseconds).ok_or(Error::DurationOverflow)
+    n.map(Duration::from_nanoseconds).ok_or(Error::IntOverflow)
 }
 
 fn add<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {

@@ -18,7 +18,7 @@ mod tests;
 pub(crate) use format::check as check_format;
 pub use lists::{estimate_traversal, lists, traversal_of};
 pub use optional::optional;
-pub use pattern::pattern;
+pub use pattern::{Pattern, pattern};
 pub use sets::sets;
 pub use standard::standard;
 pub use strings::strings;
@@ -28,6 +28,11 @@ use crate::error::Error;
 use crate::syntax::Macro;
 use crate::types::Type;
 use crate::value::{Map, Value};
+
+/// `cel.bind(name, value, result)`, which few uses of the language have.
+pub fn bindings() -> Library {
+    Library { macros: Macro::BINDINGS, ..Library::default() }
+}
 
 /// Folds with a key or index beside the value.
 pub fn two_variable_comprehensions() -> Library {

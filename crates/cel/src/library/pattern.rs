@@ -4,18 +4,57 @@
 use regex::Regex;
 
 use crate::error::Error;
+use crate::work;
 
 /// So that a pattern does not take much memory, whatever it repeats.
 const BYTES_MAX: usize = 10 << 20;
 
+/// Steps that compiling takes, and each character of the pattern once its repetitions are written
+/// out.
+const COMPILE: usize = 1_000;
+const COMPILE_EACH: usize = 50;
+
 /// A pattern that finds a match anywhere.
-pub fn pattern(text: &str) -> Result<Regex, Error> {
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    regex: Regex,
+    length: usize,
+}
+
+impl Pattern {
+    /// For use with this text, which it may have to go over with all of its states.
+    pub fn on(&self, text: &str) -> &Regex {
+        work::note((text.len() / 16).saturating_mul(self.length));
+        &self.regex
+    }
+}
+
+/// Compiles it.
+pub fn pattern(text: &str) -> Result<Pattern, Error> {
+    let length = written_out(text);
+    work::take(length.saturating_mul(COMPILE_EACH).saturating_add(COMPILE))?;
+    build(text).map(|regex| Pattern { regex, length })
+}
+
+fn build(text: &str) -> Result<Regex, Error> {
     let built = regex::RegexBuilder::new(&translate(text)).size_limit(BYTES_MAX).build();
     built.map_err(|err| {
         let why = err.to_string();
-        let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let why =
+            in_words_of_go(why.lines().last().unwrap_or_default().trim_start_matches("error: "));
         Error::refused(format!("error parsing regexp: {why}: `{text}`"))
     })
+}
+
+/// What is wrong most often.
+fn in_words_of_go(why: &str) -> &str {
+    match why {
+        "unclosed character class" => "missing closing ]",
+        "unclosed group" => "missing closing )",
+        "unopened group" => "unexpected )",
+        "repetition operator missing expression" => "missing argument to repetition operator",
+        other => other,
+    }
 }
 
 /// The members of `\d`, `\s` and `\w`: ASCII alone.
@@ -81,6 +120,52 @@ fn class_start<'t>(out: &mut String, after: &'t str) -> &'t str {
         rest = inside;
     }
     rest
+}
+
+/// How long the pattern is with `a{3}` as `aaa`.
+fn written_out(text: &str) -> usize {
+    // Of each open group.
+    let mut totals = vec![0_usize];
+    let mut last: usize = 0;
+    let mut rest = text.chars();
+    while let Some(it) = rest.next() {
+        let count = repetition(it, rest.as_str());
+        let more = match (it, count) {
+            ('(', _) => {
+                totals.push(0);
+                continue;
+            }
+            (')', _) if totals.len() > 1 => {
+                last = totals.pop().unwrap_or_default();
+                last
+            }
+            (_, Some(count)) => {
+                let more = last.saturating_mul(count.saturating_sub(1));
+                last = last.saturating_mul(count);
+                more
+            }
+            _ => {
+                if it == '\\' {
+                    rest.next();
+                }
+                last = 1;
+                1
+            }
+        };
+        if let Some(total) = totals.last_mut() {
+            *total = total.saturating_add(more);
+        }
+    }
+    totals.into_iter().fold(0, usize::saturating_add)
+}
+
+/// The larger count of `{2,3}`.
+fn repetition(it: char, after: &str) -> Option<usize> {
+    if it != '{' || !is_repetition(after) {
+        return None;
+    }
+    let (counts, _) = after.split_once('}')?;
+    counts.split(',').filter_map(|it| it.parse().ok()).max()
 }
 
 /// Whether `2}`, `2,}` or `2,3}` follows; else a brace is a character.
@@ -161,7 +246,11 @@ mod tests {
             (r"^\p{Greek}\pL$", "\u{3b1}\u{e9}", true),
         ];
         for (of, text, expected) in rows {
-            assert_eq!(pattern(of).map(|it| it.is_match(text)), Ok(expected), "{of} {text}");
+            assert_eq!(
+                pattern(of).map(|it| it.on(text).is_match(text)),
+                Ok(expected),
+                "{of} {text}"
+            );
         }
     }
 

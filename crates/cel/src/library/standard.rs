@@ -125,15 +125,16 @@ fn ends_with<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
 
 fn matches<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let (text, of) = strings(args)?;
-    Ok(Value::Bool(pattern(of)?.is_match(text)))
+    Ok(Value::Bool(pattern(of)?.on(text).is_match(text)))
 }
 
 /// A constant pattern is compiled once.
-fn prepare_matches(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
+fn prepare_matches(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
     let [_, Some(Value::String(of))] = constants else { return None };
-    let regex = pattern(of).ok()?;
-    Some(std::sync::Arc::new(move |args| {
-        strings(args).map(|(text, _)| Value::Bool(regex.is_match(text)))
+    Some(pattern(of).map(|regex| -> Prepared {
+        std::sync::Arc::new(move |args| {
+            strings(args).map(|(text, _)| Value::Bool(regex.on(text).is_match(text)))
+        })
     }))
 }
 

@@ -93,7 +93,7 @@ fn strings_are_cut_by_code_point() {
         ("'abc'.matches('^a.c$')", "true"),
         ("'xabcx'.matches('abc')", "true"),
         ("matches('abc', '[0-9]')", "false"),
-        ("'abc'.matches('a' + '(')", "error: error parsing regexp: unclosed group: `a(`"),
+        ("'abc'.matches('a' + '(')", "error: error parsing regexp: missing closing ): `a(`"),
         (
             "'abc'.reverse()",
             "issues: ERROR: <input>:1:14: found no matching overload for 'reverse' applied to 'string.()'\n | 'abc'.reverse()\n | .............^",

@@ -38,6 +38,8 @@ pub(crate) enum What {
     TransformMap,
     TransformMapEntry,
     SortBy,
+    /// Only of the namespace `cel`.
+    Bind,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +55,13 @@ impl Macro {
         Self { name, n_args, style: Style::Receiver, what }
     }
 
-    pub(crate) fn matches(&self, name: &str, n_args: usize, style: Style) -> bool {
-        self.name == name && self.n_args == n_args && self.style == style
+    pub(crate) fn matches(&self, name: &str, n_args: usize, target: Option<&Expr>) -> bool {
+        let style = if target.is_some() { Style::Receiver } else { Style::Global };
+        let is_namespace = |it: &Expr| it.kind == Kind::Ident("cel".into());
+        self.name == name
+            && self.n_args == n_args
+            && self.style == style
+            && (self.what != What::Bind || target.is_some_and(is_namespace))
     }
 
     pub(crate) const STANDARD: &'static [Self] = &[
@@ -84,6 +91,7 @@ impl Macro {
         Self::receiver("transformMapEntry", 4, What::TransformMapEntry),
     ];
     pub(crate) const LISTS: &'static [Self] = &[Self::receiver("sortBy", 2, What::SortBy)];
+    pub(crate) const BINDINGS: &'static [Self] = &[Self::receiver("bind", 3, What::Bind)];
 }
 
 type Expanded = Result<Expr, (Position, String)>;
@@ -102,6 +110,7 @@ pub(super) fn expand(
         What::OptMap => make.optional(target, args, true),
         What::OptFlatMap => make.optional(target, args, false),
         What::SortBy => make.sort_by(target, args),
+        What::Bind => make.binding(&target, args),
         What::All | What::Exists | What::ExistsOne => make.quantifier(found.what, target, args, 1),
         What::All2 => make.quantifier(What::All, target, args, 2),
         What::Exists2 => make.quantifier(What::Exists, target, args, 2),
@@ -315,6 +324,16 @@ impl Make<'_> {
             step,
             result,
         })))
+    }
+
+    /// `cel.bind(name, value, result)`
+    fn binding(&mut self, target: &Expr, mut args: Vec<Expr>) -> Expanded {
+        let what = "cel.bind() variable names must be simple identifiers";
+        let name = self.variables(&mut args, 1, what)?.first;
+        match (args.pop(), args.pop()) {
+            (Some(result), Some(value)) => Ok(self.bind(&name, value, result)),
+            _ => self.error(target, "missing expression"),
+        }
     }
 
     fn optional(&mut self, target: Expr, mut args: Vec<Expr>, wraps: bool) -> Expanded {

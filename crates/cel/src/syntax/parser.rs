@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::ast::{Entry, Expr, ExprId, Field, Kind, Literal};
 use super::lexer::{Spanned, Token, lex};
 use super::literal;
-use super::macros::{self, Macro, Style};
+use super::macros::{self, Macro};
 use super::source::{Issues, Position, Report, Source};
 
 /// As deep as expressions may nest; chains of operators and selections count.
@@ -394,8 +394,7 @@ impl<'t> Parser<'t> {
     /// A call, or what the macro of that name makes of it.
     fn call(&mut self, open: Spanned, name: &str, target: Option<Expr>, args: Vec<Expr>) -> Expr {
         let position = self.position(open);
-        let style = if target.is_some() { Style::Receiver } else { Style::Global };
-        let found = self.macros.iter().find(|it| it.matches(name, args.len(), style));
+        let found = self.macros.iter().find(|it| it.matches(name, args.len(), target.as_ref()));
         let Some(found) = found else {
             let kind = Kind::Call { function: name.into(), target: target.map(Box::new), args };
             return self.build.node(position, kind);

@@ -50,6 +50,10 @@ impl Source {
 
     fn render(&self, issue: &Issue, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { line, column } = issue.position;
+        // Nothing has no first column.
+        if self.line(1).is_some_and(str::is_empty) && self.line(2).is_none() {
+            return write!(out, "ERROR: <input>:1:0: {}", issue.message);
+        }
         write!(out, "ERROR: <input>:{line}:{}: {}", column + 1, issue.message)?;
         let Some(snippet) = self.line(line).filter(|it| it.len() <= SNIPPET_BYTES_MAX) else {
             return Ok(());

@@ -17,7 +17,7 @@ const OPERAND: &str = "expecting {'[', '{', '(', '.', '-', '!', 'true', 'false',
 #[test]
 fn syntax_errors_name_the_place() {
     let rows = [
-        ("", format!("1:1: Syntax error: mismatched input '<EOF>' {OPERAND}\n | \n | ^")),
+        ("", format!("1:0: Syntax error: mismatched input '<EOF>' {OPERAND}")),
         ("1 +", format!("1:4: Syntax error: mismatched input '<EOF>' {OPERAND}\n | 1 +\n | ...^")),
         ("1 + )", format!("1:5: Syntax error: mismatched input ')' {OPERAND}\n | 1 + )\n | ....^")),
         ("1)", "1:2: Syntax error: extraneous input ')' expecting <EOF>\n | 1)\n | .^".to_owned()),

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::{Map, Value, json};
 use crate::error::Error;
+use crate::work;
 
 impl Value<'_> {
     /// Equality as `==` has it: values of different types are unequal, numbers compare as numbers.
@@ -12,9 +13,13 @@ impl Value<'_> {
             (Value::Null, Value::Null) | (Value::Optional(None), Value::Optional(None)) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::String(a), Value::String(b)) | (Value::Type(a), Value::Type(b)) => {
+                work::note(work::of_bytes(a.len()));
                 a.as_str() == b.as_str()
             }
-            (Value::Bytes(a), Value::Bytes(b)) => **a == **b,
+            (Value::Bytes(a), Value::Bytes(b)) => {
+                work::note(work::of_bytes(a.len()));
+                **a == **b
+            }
             (Value::Duration(a), Value::Duration(b)) => a == b,
             (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
             (Value::List(a), Value::List(b)) => json::lists_equal(a, b)?,
@@ -53,6 +58,7 @@ fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
         return Ok(false);
     }
     for key in keys {
+        work::take(1)?;
         let same = match (a.get(&key)?, b.get(&key)?) {
             (Some(a), Some(b)) => a.equals(&b)?,
             _ => false,

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::{JsonList, Key, List, Map, NativeMap, Text, Value};
 use crate::error::Error;
+use crate::work;
 
 /// How lists of JSON compare and are joined.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +144,7 @@ pub(crate) fn concat<'a>(left: &List<'a>, right: &List<'a>) -> Result<Value<'a>,
         List::Json(list) => list.shape.list_kind(),
         List::Native(_) | List::Foreign(_) => ListKind::Atomic,
     };
+    work::take(left.len() + right.len())?;
     let mut items = left.iter().collect::<Result<Vec<_>, _>>()?;
     match kind {
         ListKind::Atomic => {
@@ -222,6 +224,12 @@ impl<'k> Index<'k> {
 
 /// A text that equal values have in common.
 fn identity(value: &Value<'_>) -> Result<String, Error> {
+    let text = identity_text(value)?;
+    work::take(1 + text.len() / 8)?;
+    Ok(text)
+}
+
+fn identity_text(value: &Value<'_>) -> Result<String, Error> {
     Ok(match (Key::from_value(value), value) {
         (Some(Key::Int(n)), _) => n.to_string(),
         (Some(Key::Uint(n)), _) => n.to_string(),
@@ -242,6 +250,7 @@ pub(super) fn lists_equal(left: &List<'_>, right: &List<'_>) -> Result<bool, Err
     match kind {
         ListKind::Atomic => {
             for (a, b) in left.iter().zip(right.iter()) {
+                work::take(1)?;
                 if !a?.equals(&b?)? {
                     return Ok(false);
                 }

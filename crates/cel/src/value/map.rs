@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::{Shape, Text, Value};
 use crate::error::Error;
+use crate::work;
 
 /// Up to this size a map is searched entry by entry.
 const SCANNED_MAX: usize = 8;
@@ -206,6 +207,7 @@ impl<'a> Map<'a> {
         match self {
             Self::Native(map) => map.entries.iter().map(|(key, _)| key.clone()).collect(),
             Self::Json { entries, shape } => {
+                work::note(entries.len());
                 let names = entries.iter().filter_map(|(key, json)| shape.name(key, json));
                 names.map(Key::String).collect()
             }

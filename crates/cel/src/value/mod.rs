@@ -14,9 +14,11 @@ pub(crate) use json::concat;
 pub use json::{ListKind, Shape, UNTYPED, Untyped, from_json, to_json};
 pub use map::{Key, Map, MapView, NativeMap};
 use serde_json::Value as Json;
+pub(crate) use time::Local;
 pub use time::{Duration, Timestamp};
 
 use crate::error::Error;
+use crate::work;
 
 /// So large one result may be. Costs go by what is read, which may be far less than what is made:
 /// `replace` and `join` repeat their arguments.
@@ -255,7 +257,10 @@ impl<'a> Value<'a> {
     /// The size that costs go by: characters, bytes, elements or entries, else 1.
     pub fn size(&self) -> u64 {
         match self {
-            Self::String(text) => text.chars().count() as u64,
+            Self::String(text) => {
+                work::note(work::of_bytes(text.len()));
+                text.chars().count() as u64
+            }
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::List(list) => list.len() as u64,
             Self::Map(map) => map.len() as u64,
@@ -268,7 +273,7 @@ impl<'a> Value<'a> {
     /// Whether it is empty, zero or unset.
     pub fn is_zero(&self) -> bool {
         match self {
-            Self::Null | Self::Optional(None) => true,
+            Self::Null => true,
             Self::Bool(value) => !value,
             Self::Int(value) => *value == 0,
             Self::Uint(value) => *value == 0,
@@ -280,7 +285,8 @@ impl<'a> Value<'a> {
             Self::List(list) => list.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Opaque(value) => value.is_zero(),
-            Self::Optional(Some(_)) | Self::Type(_) => false,
+            // No optional is, not even one that holds nothing.
+            Self::Optional(_) | Self::Type(_) => false,
         }
     }
 }
@@ -311,12 +317,14 @@ impl From<f64> for Value<'_> {
 
 impl From<String> for Value<'_> {
     fn from(text: String) -> Self {
+        work::note(work::of_bytes(text.len()));
         Self::String(Text::Shared(text.into()))
     }
 }
 
 impl From<Vec<u8>> for Value<'_> {
     fn from(bytes: Vec<u8>) -> Self {
+        work::note(work::of_bytes(bytes.len()));
         Self::Bytes(Bytes::Shared(bytes.into()))
     }
 }

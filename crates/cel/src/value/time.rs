@@ -163,11 +163,11 @@ impl Timestamp {
 
     pub(crate) fn since(self, other: Self) -> Result<Duration, Error> {
         let n = self.total() - other.total();
-        i64::try_from(n).map(Duration).map_err(|_| Error::DurationOverflow)
+        i64::try_from(n).map(Duration).map_err(|_| Error::IntOverflow)
     }
 
     /// Date and time on the clocks of a zone: a name, or an offset such as `-08:00`.
-    pub(crate) fn in_zone(self, zone: &str) -> Result<DateTime, Error> {
+    pub(crate) fn in_zone(self, zone: &str) -> Result<Local, Error> {
         let seconds = match offset(zone) {
             Some(seconds) => seconds,
             None if zone.is_empty() || zone == "UTC" => 0,
@@ -182,15 +182,19 @@ impl Timestamp {
         self.local(seconds)
     }
 
-    pub(crate) fn in_utc(self) -> Result<DateTime, Error> {
+    pub(crate) fn in_utc(self) -> Result<Local, Error> {
         self.local(0)
     }
 
-    fn local(self, offset: i32) -> Result<DateTime, Error> {
+    fn local(self, offset: i32) -> Result<Local, Error> {
         let seconds = self.seconds + i64::from(offset);
+        let is_beyond = seconds > SECONDS_MAX;
+        let seconds = if is_beyond { seconds - CYCLE_SECONDS } else { seconds };
         let nanoseconds = i32::try_from(self.nanoseconds).unwrap_or(0);
         let since = jiff::SignedDuration::new(seconds, nanoseconds);
-        EPOCH.checked_add(since).map_err(|_| Error::TimestampOverflow)
+        let at = EPOCH.checked_add(since).map_err(|_| Error::TimestampOverflow)?;
+        let year = i64::from(at.year()) + if is_beyond { CYCLE_YEARS } else { 0 };
+        Ok(Local { at, year })
     }
 }
 
@@ -203,9 +207,21 @@ fn offset(text: &str) -> Option<i32> {
     (hours < 24 && (0..60).contains(&minutes)).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
+/// After so long the calendar repeats, weekdays included.
+const CYCLE_YEARS: i64 = 400;
+const CYCLE_SECONDS: i64 = 146_097 * 86_400;
+
+/// What the clocks of a zone show. East of Greenwich the last moments of the year 9999 are of
+/// another year, which `DateTime` cannot hold: then all but its year is right.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Local {
+    pub(crate) at: DateTime,
+    pub(crate) year: i64,
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.in_utc().map_err(|_| fmt::Error)?;
+        let at = self.in_utc().map_err(|_| fmt::Error)?.at;
         write!(out, "{:04}-{:02}-{:02}T", at.year(), at.month(), at.day())?;
         write!(out, "{:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())?;
         if self.nanoseconds > 0 {

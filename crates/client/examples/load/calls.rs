@@ -32,7 +32,7 @@ pub(crate) fn config_map(name: &str, bytes: usize) -> Vec<u8> {
 }
 
 /// What a name starts with, so that runs on one server do not meet.
-fn prefix() -> String {
+pub(crate) fn prefix() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!("c{:x}", now.unwrap_or_default().as_micros())
 }
@@ -107,7 +107,7 @@ pub(crate) async fn revision(target: &Target) -> Result<String> {
     Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
 }
 
-async fn drive(
+pub(crate) async fn drive(
     target: Arc<Target>,
     connections: usize,
     seconds: usize,
@@ -149,11 +149,11 @@ async fn drive(
     }))
 }
 
-fn expect(code: u16, expected: u16) -> Result<()> {
+pub(crate) fn expect(code: u16, expected: u16) -> Result<()> {
     if code == expected { Ok(()) } else { Err(format!("{code} instead of {expected}").into()) }
 }
 
-fn milliseconds(sorted: &[Duration], percent: usize) -> f64 {
+pub(crate) fn milliseconds(sorted: &[Duration], percent: usize) -> f64 {
     let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted.get(index).map_or(f64::NAN, |it| it.as_secs_f64() * 1000.0)
 }

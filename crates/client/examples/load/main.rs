@@ -9,6 +9,9 @@
 //! load KUBECONFIG watch   WATCHERS EVENTS          all watch everything
 //! load KUBECONFIG one     WATCHERS EVENTS          each watches another name; events are about one of them
 //! load KUBECONFIG idle    WATCHERS SECONDS         watches that see nothing
+//! load KUBECONFIG definitions COUNT                definitions of 30 KB, until discovery shows all
+//! load KUBECONFIG custom  CONNECTIONS SECONDS      as create, with custom resources that have ten rules
+//! load KUBECONFIG single  COUNT                    ConfigMaps of 1 KB, one after the other
 //! load KUBECONFIG pods    IMAGE COUNT              pods one after the other, each until it is Ready
 //! load KUBECONFIG burst   IMAGE COUNT              pods at once, until all are Ready
 //! ```
@@ -21,6 +24,7 @@
 
 mod calls;
 mod connect;
+mod extension;
 mod pods;
 mod watches;
 
@@ -54,6 +58,9 @@ async fn main() -> Result<()> {
         "watch" => watches::all(target, number(0)?, number(1)?).await?,
         "one" => watches::one(target, number(0)?, number(1)?).await?,
         "idle" => watches::idle(target, number(0)?, number(1)?).await?,
+        "definitions" => extension::definitions(&target, number(0)?).await?,
+        "custom" => extension::create_custom(target, number(0)?, number(1)?).await?,
+        "single" => extension::one_by_one(&target, number(0)?).await?,
         "pods" => pods::one_by_one(&target, word(0)?, number(1)?).await?,
         "burst" => pods::at_once(&target, word(0)?, number(1)?).await?,
         other => return Err(format!("no such load: {other}").into()),

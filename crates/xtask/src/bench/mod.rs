@@ -2,6 +2,7 @@
 
 pub(crate) mod api;
 pub(crate) mod controllers;
+pub(crate) mod extension;
 pub(crate) mod node;
 pub(crate) mod store;
 pub(crate) mod up;

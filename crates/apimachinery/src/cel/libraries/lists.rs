@@ -117,7 +117,7 @@ fn sum_durations<'a>(args: &[Value<'a>]) -> Result1<'a> {
     let mut sum = 0i64;
     for item in list(args)?.iter() {
         let Value::Duration(item) = item? else { return Err(Error::NoSuchOverload) };
-        sum = sum.checked_add(item.nanoseconds()).ok_or(Error::DurationOverflow)?;
+        sum = sum.checked_add(item.nanoseconds()).ok_or(Error::IntOverflow)?;
     }
     Ok(Value::Duration(Duration::from_nanoseconds(sum)))
 }

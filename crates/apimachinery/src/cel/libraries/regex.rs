@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use cel::library::pattern;
+use cel::library::{Pattern, pattern};
 use cel::{
     CallEstimate, CallShape, Error, Function, Library, Overload, Prepared, REGEX_LENGTH,
     STRING_TRAVERSAL, SizeEstimate, Type, Value, scale, traversal,
 };
-use regex::Regex;
 
 pub(super) fn library() -> Library {
     let text = || Type::String;
@@ -36,26 +35,28 @@ pub(super) fn library() -> Library {
     ])
 }
 
-fn compile(text: &str) -> Result<Regex, Error> {
+fn compile(text: &str) -> Result<Pattern, Error> {
     pattern(text).map_err(|err| Error::refused(format!("Illegal regex: {err}")))
 }
 
-/// A constant pattern is compiled once.
-fn constant(constants: &[Option<&Value<'static>>]) -> Option<Regex> {
+/// A constant pattern is compiled once, and must be one.
+fn constant(constants: &[Option<&Value<'static>>]) -> Option<Result<Pattern, Error>> {
     match constants.get(1) {
-        Some(Some(Value::String(text))) => compile(text).ok(),
+        Some(Some(Value::String(text))) => Some(pattern(text)),
         _ => None,
     }
 }
 
-fn prepare_find(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
-    let regex = constant(constants)?;
-    Some(Arc::new(move |args| find_with(args, &regex)))
+fn prepare_find(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
+    let prepare =
+        |regex| -> Prepared { Arc::new(move |args: &[Value<'_>]| find_with(args, &regex)) };
+    constant(constants).map(|it| it.map(prepare))
 }
 
-fn prepare_find_all(constants: &[Option<&Value<'static>>]) -> Option<Prepared> {
-    let regex = constant(constants)?;
-    Some(Arc::new(move |args| find_all_with(args, &regex)))
+fn prepare_find_all(constants: &[Option<&Value<'static>>]) -> Option<Result<Prepared, Error>> {
+    let prepare =
+        |regex| -> Prepared { Arc::new(move |args: &[Value<'_>]| find_all_with(args, &regex)) };
+    constant(constants).map(|it| it.map(prepare))
 }
 
 fn find<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
@@ -68,14 +69,14 @@ fn find_all<'a>(args: &[Value<'a>]) -> Result<Value<'a>, Error> {
     find_all_with(args, &compile(text)?)
 }
 
-fn find_with<'a>(args: &[Value<'a>], regex: &Regex) -> Result<Value<'a>, Error> {
+fn find_with<'a>(args: &[Value<'a>], regex: &Pattern) -> Result<Value<'a>, Error> {
     let [Value::String(text), ..] = args else { return Err(Error::NoSuchOverload) };
-    let found = regex.find(text).map_or("", |it| it.as_str());
+    let found = regex.on(text).find(text).map_or("", |it| it.as_str());
     Ok(found.to_owned().into())
 }
 
 /// At most so many as the third argument says; a negative number is no bound.
-fn find_all_with<'a>(args: &[Value<'a>], regex: &Regex) -> Result<Value<'a>, Error> {
+fn find_all_with<'a>(args: &[Value<'a>], regex: &Pattern) -> Result<Value<'a>, Error> {
     let (text, n) = match args {
         [Value::String(text), _] => (text, usize::MAX),
         [Value::String(text), _, Value::Int(n)] => {
@@ -83,7 +84,7 @@ fn find_all_with<'a>(args: &[Value<'a>], regex: &Regex) -> Result<Value<'a>, Err
         }
         _ => return Err(Error::NoSuchOverload),
     };
-    let found = regex.find_iter(text).take(n).map(|it| it.as_str().to_owned().into());
+    let found = regex.on(text).find_iter(text).take(n).map(|it| it.as_str().to_owned().into());
     Ok(Value::list(found.collect()))
 }
 
