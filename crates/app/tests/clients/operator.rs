@@ -1,4 +1,4 @@
-//! The operator of `examples/operator`, from outside and with no more rights than it needs.
+//! The operator of `examples/operators/websites`, from outside and with no more rights than it needs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use stdx::World;
 use crate::cluster::Cluster;
 
 const DEFINITION: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/operator/website.yaml");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/operators/websites/website.yaml");
 const PAGES: &[&str] =
     &["get", "configmap", "home-pages", "--ignore-not-found", "-o", "jsonpath={.data}"];
 const REPORTED: &[&str] = &["get", "website", "home", "-o", "jsonpath={.status.pages}"];
