@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use client::kubeconfig::{Credential, Entry, merge};
 use lifecycle::Tasks;
+use operator_connection::{Place, connect};
 use serde_json::json;
 use stdx::World;
 
@@ -53,7 +54,8 @@ async fn an_operator_keeps_what_its_resources_ask_for() {
     cluster.ok(&["wait", "--for=condition=Established", "crd/websites.example.com"]);
     let (tasks, world) = (Tasks::new(), World::system());
     let path = kubeconfig(&cluster);
-    let client = operator::connect(path.as_ref(), None, &world, &tasks).unwrap();
+    let place = Place::Kubeconfig(path.as_ref(), None);
+    let client = connect(place, operator::NAME, &world, &tasks).unwrap();
     operator::start(&client, world, &tasks);
 
     let apply = |pages| {
