@@ -15,7 +15,8 @@ use tokio::net::TcpListener;
 
 use crate::cluster::Cluster;
 
-const DEPLOYMENT: &str = include_str!("../../../../examples/operators/cronjob/manifests/deployment.yaml");
+const DEPLOYMENT: &str =
+    include_str!("../../../../examples/operators/cronjob/manifests/deployment.yaml");
 const GROUP: &str = "batch.tutorial.xebec.dev";
 const KIND: &str = "cronjobs.batch.tutorial.xebec.dev";
 
@@ -109,7 +110,10 @@ async fn cron_jobs_are_checked_written_out_and_started() {
     let moved = r#"{"spec":{"timeZone":"Asia/Tokyo"}}"#;
     let refused = cluster.refused(&["patch", KIND, "daily", "--type=merge", "-p", moved]);
     let text = "the time zone can change only while suspended; it is Europe/Rome";
-    assert!(refused.contains("spec.timeZone: Invalid value: ") && refused.contains(text), "{refused}");
+    assert!(
+        refused.contains("spec.timeZone: Invalid value: ") && refused.contains(text),
+        "{refused}"
+    );
     let suspended = r#"{"spec":{"suspend":true}}"#;
     cluster.ok(&["patch", KIND, "daily", "--type=merge", "-p", suspended]);
     cluster.ok(&["patch", KIND, "daily", "--type=merge", "-p", moved]);
@@ -124,7 +128,8 @@ fn refusals(cluster: &Cluster, file: &dyn Fn(&str, Value) -> String) {
         let said = cluster.refused(&["create", "-f", &file(name, spec)]);
         assert!(said.contains(text), "{text}\n{said}");
     };
-    let hook = "admission webhook \"validate.cronjobs.batch.tutorial.xebec.dev\" denied the request: ";
+    let hook =
+        "admission webhook \"validate.cronjobs.batch.tutorial.xebec.dev\" denied the request: ";
     refused("often", json!({ "schedule": "often" }), &format!("{hook}spec.schedule: "));
     refused(
         &"a".repeat(53),
@@ -136,7 +141,11 @@ fn refusals(cluster: &Cluster, file: &dyn Fn(&str, Value) -> String) {
         json!({ "concurrencyPolicy": "Forbid", "startingDeadlineSeconds": 5 }),
         "spec.startingDeadlineSeconds: Forbidden: with Forbid a run may have to wait for the one before",
     );
-    refused("odd", json!({ "concurrencyPolicy": "Sometimes" }), "supported values: \"Allow\", \"Forbid\", \"Replace\"");
+    refused(
+        "odd",
+        json!({ "concurrencyPolicy": "Sometimes" }),
+        "supported values: \"Allow\", \"Forbid\", \"Replace\"",
+    );
 }
 
 /// Every second one, replaced by the next: in the end one goes on.
@@ -150,9 +159,17 @@ fn runs(cluster: &Cluster, file: &dyn Fn(&str, Value) -> String) {
     let jobs = ["get", "jobs", "-l", "made=by-tick", "-o", "name"];
     cluster.until(&jobs, |it| it.lines().count() == 1);
     let job = cluster.ok(&jobs);
-    let owner = "jsonpath={.metadata.ownerReferences[0].apiVersion} {.metadata.ownerReferences[0].name}";
+    let owner =
+        "jsonpath={.metadata.ownerReferences[0].apiVersion} {.metadata.ownerReferences[0].name}";
     assert_eq!(cluster.ok(&["get", job.trim(), "-o", owner]), format!("{GROUP}/v1 tick"));
-    let reasons = ["get", "events", "--field-selector", "involvedObject.name=tick", "-o", "jsonpath={.items[*].reason}"];
+    let reasons = [
+        "get",
+        "events",
+        "--field-selector",
+        "involvedObject.name=tick",
+        "-o",
+        "jsonpath={.items[*].reason}",
+    ];
     cluster.until(&reasons, |it| it.contains("JobStarted"));
     // With their CronJob they go.
     cluster.ok(&["delete", KIND, "tick"]);
@@ -163,7 +180,8 @@ fn runs(cluster: &Cluster, file: &dyn Fn(&str, Value) -> String) {
 async fn the_operator_answers_conversions_over_tls() {
     let Some(cluster) = Cluster::start(0) else { return };
     let operator = run(&cluster).await;
-    let object: Value = serde_json::from_str(&cron_job("tick", &json!({ "schedule": "5 4 * * 0" }))).unwrap();
+    let object: Value =
+        serde_json::from_str(&cron_job("tick", &json!({ "schedule": "5 4 * * 0" }))).unwrap();
     let review = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
         "request": { "uid": "7", "desiredAPIVersion": format!("{GROUP}/v2"), "objects": [object] },
@@ -171,9 +189,14 @@ async fn the_operator_answers_conversions_over_tls() {
     let review = cluster.file("review.json", &review.to_string());
     let url = format!("{}/convert", operator.url);
     let asked = tokio::task::spawn_blocking(move || {
-        Command::new("curl").args(["-sS", "--fail", "--cacert"]).arg(review.replace("review.json", "tls.crt"))
-            .args(["-H", "content-type: application/json", "--data-binary"]).arg(format!("@{review}"))
-            .arg(url).output().unwrap()
+        Command::new("curl")
+            .args(["-sS", "--fail", "--cacert"])
+            .arg(review.replace("review.json", "tls.crt"))
+            .args(["-H", "content-type: application/json", "--data-binary"])
+            .arg(format!("@{review}"))
+            .arg(url)
+            .output()
+            .unwrap()
     })
     .await
     .unwrap();

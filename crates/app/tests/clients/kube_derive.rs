@@ -82,10 +82,14 @@ async fn a_derived_definition_holds_its_rules() {
         assert_eq!(seen.0, 422, "{}", seen.1);
         assert!(seen.1.contains(text), "{text}\n{}", seen.1);
     };
-    let create = async |name: &str, spec| refusal(shelves.create(&post, &Shelf::new(name, spec)).await);
+    let create =
+        async |name: &str, spec| refusal(shelves.create(&post, &Shelf::new(name, spec)).await);
     check(create("few", spec("hall", 1, 200)).await, "spec.boards: Invalid value: ");
     check(create("few", spec("hall", 1, 200)).await, "the books in the hall need more boards");
-    check(create("negative", spec("hall", 1, -1)).await, "spec.books: Invalid value: -1: failed rule: self >= 0");
+    check(
+        create("negative", spec("hall", 1, -1)).await,
+        "spec.books: Invalid value: -1: failed rule: self >= 0",
+    );
     let long = "a".repeat(21);
     check(create(&long, spec("hall", 1, 0)).await, "the name is for a label of 20 letters");
 
@@ -104,7 +108,10 @@ async fn a_derived_definition_holds_its_rules() {
     };
     let manager = |name: &str| PatchParams::apply(name).force();
     let one = apply("attic", json!([]));
-    check(refusal(shelves.patch("fiction", &manager("one"), &one).await), "a shelf stays where it is");
+    check(
+        refusal(shelves.patch("fiction", &manager("one"), &one).await),
+        "a shelf stays where it is",
+    );
 
     // Two who apply have their own items of a list with keys.
     let (one, two) = (json!([{ "name": "a", "text": "1" }]), json!([{ "name": "b" }]));
@@ -118,7 +125,8 @@ async fn a_derived_definition_holds_its_rules() {
 
     // Through the scale the rules hold too, and the field can be selected.
     let scale = json!({ "spec": { "replicas": 1 } });
-    let scaled = shelves.patch_scale("fiction", &PatchParams::default(), &Patch::Merge(&scale)).await;
+    let scaled =
+        shelves.patch_scale("fiction", &PatchParams::default(), &Patch::Merge(&scale)).await;
     check(refusal(scaled), "the books in the hall need more boards");
     let hall = kube::api::ListParams::default().fields("spec.room=hall");
     assert_eq!(shelves.list(&hall).await.unwrap().items.len(), 1);

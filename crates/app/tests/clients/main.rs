@@ -1,6 +1,6 @@
 //! Other clients, unchanged: the `kube` crate, those of Python and JavaScript create, watch, patch
 //! and delete; a definition that `kube` derives holds its rules; the operators of `examples/` and those of
-//! kopf do their work.
+//! kopf and dask do their work.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,6 +12,7 @@
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
 mod cronjob;
+mod dask;
 mod javascript;
 mod kopf;
 mod kube_crate;

@@ -102,8 +102,8 @@ fn print(flags: Manifests) -> anyhow::Result<()> {
         }
         (None, None) => bail!("say where the operator is, with --url or --service"),
     };
-    let authority = std::fs::read(&flags.ca)
-        .with_context(|| format!("reading {}", flags.ca.display()))?;
+    let authority =
+        std::fs::read(&flags.ca).with_context(|| format!("reading {}", flags.ca.display()))?;
     println!("{:#}", manifests(&place, &authority)?);
     Ok(())
 }

@@ -110,12 +110,7 @@ fn active<'a>(observed: &Observed<'a>) -> impl Iterator<Item = &'a Arc<Job>> + u
 }
 
 /// What is due is started, unless its Job is there or has to wait.
-fn run(
-    observed: &Observed<'_>,
-    times: &Timetable,
-    status: &mut Status,
-    actions: &mut Vec<Action>,
-) {
+fn run(observed: &Observed<'_>, times: &Timetable, status: &mut Status, actions: &mut Vec<Action>) {
     let Observed { cron_job, now, .. } = *observed;
     let spec = &cron_job.spec;
     let told = status.last_schedule_time.unwrap_or(cron_job.created);

@@ -101,7 +101,8 @@ async fn discovered(scope: &Scope) -> Result<()> {
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     scope
         .until("its documents are merged", async || {
-            let answer = scope.send(Method::GET, "/apis", &[("accept", accept)], Vec::new()).await?;
+            let answer =
+                scope.send(Method::GET, "/apis", &[("accept", accept)], Vec::new()).await?;
             let merged = answer.json()?;
             let mut all = merged["items"].as_array().into_iter().flatten();
             let ours = all.find(|it| it["metadata"]["name"] == GROUP);

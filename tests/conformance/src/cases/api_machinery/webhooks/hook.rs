@@ -3,9 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::cases::api_machinery::toolbox::{
-    certificate, image, needs_real_nodes, probe, served,
-};
+use crate::cases::api_machinery::toolbox::{certificate, image, needs_real_nodes, probe, served};
 use crate::scope::{Scope, named, selector};
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io/v1";
