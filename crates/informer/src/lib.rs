@@ -6,7 +6,7 @@
 //! fields that it needs (`api::View`).
 //!
 //! An operator puts the keys that its handlers hear of into a queue of `reconcile`;
-//! `examples/operator` is a whole one.
+//! `examples/operators/websites` is a whole one.
 //!
 //! ```
 //! # use std::sync::Arc;

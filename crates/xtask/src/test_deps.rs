@@ -45,8 +45,12 @@ const NAMED: &[(&str, &str)] =
 /// current one.
 const KERNEL: &str = "linux-image-amd64";
 
-/// The packages of Python that tests import.
-const PYTHON: &[&str] = &["kopf", "kubernetes"];
+/// The modules of Python that tests import, and the packages that have them.
+const PYTHON: &[(&str, &str)] = &[
+    ("dask_kubernetes", "dask-kubernetes==2026.3.0"),
+    ("kopf", "kopf==1.45.2"),
+    ("kubernetes", "kubernetes==37.0.2"),
+];
 
 /// The client of JavaScript; later versions need a newer Node.js than Debian has.
 const JAVASCRIPT: &str = "@kubernetes/client-node@1";
@@ -126,7 +130,7 @@ pub(crate) fn install(root: &Path) -> Result<Tools> {
         ));
     }
     if tools.python.is_none() {
-        let packages = PYTHON.join(" ");
+        let packages = python_names().join(" ");
         say(&format!("WARNING: Python's {packages} could not be installed: their tests SKIP"));
     }
     if tools.node.is_none() {
@@ -203,16 +207,22 @@ fn find_kubectl() -> Option<PathBuf> {
     (minor >= KUBECTL_MINOR).then_some(candidate)
 }
 
+fn python_names() -> Vec<&'static str> {
+    PYTHON.iter().map(|(_, package)| *package).collect()
+}
+
 /// A virtual environment below `target/` with what tests import, made once.
 fn python_packages(root: &Path) -> Option<PathBuf> {
     let environment = root.join("target/test-python");
     let python = environment.join("bin/python");
     let has_all = || {
-        let import = format!("import {}", PYTHON.join(", "));
+        let modules: Vec<&str> = PYTHON.iter().map(|(module, _)| *module).collect();
+        let import = format!("import {}", modules.join(", "));
         Command::new(&python).args(["-c", &import]).output().is_ok_and(|it| it.status.success())
     };
     if !has_all() {
-        say(&format!("installing Python's {} below target/test-python", PYTHON.join(" ")));
+        let packages = python_names();
+        say(&format!("installing Python's {} below target/test-python", packages.join(" ")));
         let made =
             run(Command::new("python3").args(["-m", "venv"]).arg(&environment)).or_else(|_| {
                 // Debian splits venv from Python.
@@ -220,7 +230,7 @@ fn python_packages(root: &Path) -> Option<PathBuf> {
                 run(Command::new("python3").args(["-m", "venv"]).arg(&environment))
             });
         made.and_then(|()| {
-            run(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(PYTHON))
+            run(Command::new(&python).args(["-m", "pip", "install", "-q"]).args(&packages))
         })
         .ok()?;
     }

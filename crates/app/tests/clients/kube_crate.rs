@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cluster::Cluster;
 
-async fn connect(cluster: &Cluster) -> kube::Client {
+pub(crate) async fn connect(cluster: &Cluster) -> kube::Client {
     let kubeconfig = Kubeconfig::read_from(cluster.path("data/kubeconfig")).unwrap();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await

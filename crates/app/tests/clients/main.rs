@@ -1,5 +1,6 @@
 //! Other clients, unchanged: the `kube` crate, those of Python and JavaScript create, watch, patch
-//! and delete; the operator of `examples/` and one of kopf do their work.
+//! and delete; a definition that `kube` derives holds its rules; the operators of `examples/` and those of
+//! kopf and dask do their work.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,8 +11,11 @@
 #[path = "../kubectl/cluster.rs"]
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
+mod cronjob;
+mod dask;
 mod javascript;
 mod kopf;
 mod kube_crate;
+mod kube_derive;
 mod operator;
 mod python;

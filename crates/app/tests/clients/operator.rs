@@ -1,16 +1,17 @@
-//! The operator of `examples/operator`, from outside and with no more rights than it needs.
+//! The operator of `examples/operators/websites`, from outside and with no more rights than it needs.
 
 use std::time::Duration;
 
 use client::kubeconfig::{Credential, Entry, merge};
 use lifecycle::Tasks;
+use operator_connection::{Place, connect};
 use serde_json::json;
 use stdx::World;
 
 use crate::cluster::Cluster;
 
 const DEFINITION: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/operator/website.yaml");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/operators/websites/website.yaml");
 const PAGES: &[&str] =
     &["get", "configmap", "home-pages", "--ignore-not-found", "-o", "jsonpath={.data}"];
 const REPORTED: &[&str] = &["get", "website", "home", "-o", "jsonpath={.status.pages}"];
@@ -53,7 +54,8 @@ async fn an_operator_keeps_what_its_resources_ask_for() {
     cluster.ok(&["wait", "--for=condition=Established", "crd/websites.example.com"]);
     let (tasks, world) = (Tasks::new(), World::system());
     let path = kubeconfig(&cluster);
-    let client = operator::connect(path.as_ref(), None, &world, &tasks).unwrap();
+    let place = Place::Kubeconfig(path.as_ref(), None);
+    let client = connect(place, operator::NAME, &world, &tasks).unwrap();
     operator::start(&client, world, &tasks);
 
     let apply = |pages| {

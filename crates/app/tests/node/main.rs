@@ -32,6 +32,7 @@ mod services;
 mod sets;
 mod sources;
 mod streams;
+mod suite;
 mod usage;
 mod volumes;
 mod webhooks;

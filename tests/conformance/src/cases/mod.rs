@@ -47,6 +47,7 @@ use case;
 const ALL: &[&[Case]] = &[
     api_machinery::admission_policies::CASES,
     api_machinery::aggregated_discovery::CASES,
+    api_machinery::aggregator::CASES,
     api_machinery::chunking::CASES,
     api_machinery::custom_resources::CASES,
     api_machinery::discovery::CASES,

@@ -2,6 +2,7 @@
 
 pub(super) mod admission_policies;
 pub(super) mod aggregated_discovery;
+pub(super) mod aggregator;
 pub(super) mod chunking;
 pub(super) mod custom_resources;
 pub(super) mod discovery;
@@ -11,5 +12,6 @@ pub(super) mod garbage_collector;
 pub(super) mod namespaces;
 pub(super) mod published_schemas;
 pub(super) mod resource_quotas;
+mod toolbox;
 pub(super) mod watch;
 pub(super) mod webhooks;

@@ -4,7 +4,6 @@
 //! The same way as every controller goes: informers put keys into a queue, a reconciler takes one,
 //! observes, plans and applies.
 
-mod connection;
 mod objects;
 mod plan;
 
@@ -16,9 +15,11 @@ use lifecycle::Tasks;
 use reconcile::{Controller, Next, Reconciler};
 use stdx::World;
 
-pub use connection::connect;
 pub use objects::{Pages, Website};
 use plan::Action;
+
+/// What the server's audit log and managedFields call this operator.
+pub const NAME: &str = "websites-operator";
 
 const WORKERS: usize = 2;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use lifecycle::Tasks;
+use operator_connection::{Place, connect};
 use stdx::World;
 
 /// What is under way at the end gets this long.
@@ -17,7 +18,8 @@ async fn main() -> anyhow::Result<()> {
     let path = arguments.next().context("the path of a kubeconfig is missing")?;
     let (tasks, world) = (Tasks::new(), World::system());
     let context = arguments.next();
-    let client = operator::connect(Path::new(&path), context.as_deref(), &world, &tasks)?;
+    let place = Place::Kubeconfig(Path::new(&path), context.as_deref());
+    let client = connect(place, operator::NAME, &world, &tasks)?;
     operator::start(&client, world, &tasks);
     tokio::signal::ctrl_c().await?;
     tasks.shutdown(SHUTDOWN).await?;
