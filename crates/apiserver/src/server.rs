@@ -156,9 +156,8 @@ impl Server {
         let legacy_tokens = LegacyTokens::default();
         let (notices, blocked) = webhooks::notices();
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
-        let conversions = Conversions::new(caller.clone(), &world.random, &metrics);
         let told = &config.admission_configuration;
-        let webhooks = Webhooks::new(caller, &world, &metrics, Arc::new(notices), told);
+        let webhooks = Webhooks::new(caller.clone(), &world, &metrics, Arc::new(notices), told);
         let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
         let policies = policies(&registry, &cache, &metrics);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
@@ -171,7 +170,7 @@ impl Server {
             legacy_tokens: legacy_tokens.clone(),
             webhooks: &webhooks,
             policies: &policies,
-            conversions,
+            conversions: Conversions::new(caller, &world.random, &metrics),
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
         let aggregation = Aggregation::shared(&aggregated, &registry, &world);

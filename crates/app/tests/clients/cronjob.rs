@@ -2,7 +2,6 @@
 //! definition, rules, webhooks and conversion, and Jobs that it starts.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use client::kubeconfig::{Credential, Entry, merge};
@@ -60,13 +59,10 @@ async fn run(cluster: &Cluster) -> Operator {
     Operator { tasks, url, authority }
 }
 
-/// The definition and the webhooks, v1 alone: what API servers ask about conversion is asked below.
+/// The definition with both versions, and the webhooks.
 fn install(cluster: &Cluster, operator: &Operator) {
     let place = cronjob_operator::Place::Url(operator.url.clone());
-    let mut list = manifests(&place, &operator.authority).unwrap();
-    let spec = &mut list["items"][0]["spec"];
-    spec["conversion"] = json!({ "strategy": "None" });
-    spec["versions"].as_array_mut().unwrap().truncate(1);
+    let list = manifests(&place, &operator.authority).unwrap();
     let path = cluster.file("manifests.json", &list.to_string());
     cluster.ok(&["apply", "-f", &path]);
     cluster.ok(&["wait", "--for=condition=Established", &format!("crd/{KIND}")]);
@@ -177,33 +173,18 @@ fn runs(cluster: &Cluster, file: &dyn Fn(&str, Value) -> String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_answers_conversions_over_tls() {
+async fn either_version_is_written_and_read() {
     let Some(cluster) = Cluster::start(0) else { return };
     let operator = run(&cluster).await;
-    let object: Value =
-        serde_json::from_str(&cron_job("tick", &json!({ "schedule": "5 4 * * 0" }))).unwrap();
-    let review = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-        "request": { "uid": "7", "desiredAPIVersion": format!("{GROUP}/v2"), "objects": [object] },
-    });
-    let review = cluster.file("review.json", &review.to_string());
-    let url = format!("{}/convert", operator.url);
-    let asked = tokio::task::spawn_blocking(move || {
-        Command::new("curl")
-            .args(["-sS", "--fail", "--cacert"])
-            .arg(review.replace("review.json", "tls.crt"))
-            .args(["-H", "content-type: application/json", "--data-binary"])
-            .arg(format!("@{review}"))
-            .arg(url)
-            .output()
-            .unwrap()
-    })
-    .await
-    .unwrap();
-    let error = String::from_utf8_lossy(&asked.stderr).into_owned();
-    let answer: Value = serde_json::from_slice(&asked.stdout).unwrap_or_else(|_| panic!("{error}"));
-    assert_eq!(answer["response"]["result"]["status"], "Success", "{answer}");
-    let schedule = &answer["response"]["convertedObjects"][0]["spec"]["schedule"];
+    install(&cluster, &operator);
+    let weekly = json!({ "schedule": "5 4 * * 0", "suspend": true });
+    cluster.ok(&["create", "-f", &cluster.file("cronjob.json", &cron_job("weekly", &weekly))]);
+    let second = format!("cronjobs.v2.{GROUP}");
+    let schedule = cluster.json(&["get", &second, "weekly"])["spec"]["schedule"].clone();
     assert_eq!((&schedule["minute"], &schedule["dayOfWeek"]), (&json!("5"), &json!("0")));
+    let later = r#"{"spec":{"schedule":{"minute":"7"}}}"#;
+    cluster.ok(&["patch", &second, "weekly", "--type=merge", "-p", later]);
+    let first = format!("cronjobs.v1.{GROUP}");
+    assert_eq!(cluster.json(&["get", &first, "weekly"])["spec"]["schedule"], "7 4 * * 0");
     operator.tasks.shutdown(Duration::from_secs(10)).await.unwrap();
 }

@@ -11,7 +11,7 @@ const PARALLEL: usize = 6;
 
 /// Those that are skipped where nodes are simulated.
 fn cases() -> Vec<&'static Case> {
-    [all("AdmissionWebhook"), all("Aggregator ")].concat()
+    ["AdmissionWebhook", "Aggregator ", "CustomResourceConversionWebhook"].map(all).concat()
 }
 
 #[test]

@@ -31,11 +31,13 @@ pub(super) enum Annotation {
     Error(String),
 }
 
+/// With how long it took.
+type Decided = (Decision, Duration);
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgment<'d> {
-    /// One for each validation; or one for all if they could not be evaluated. With how long it
-    /// took.
-    pub(super) decisions: Vec<(Decision, Duration)>,
+    /// One for each validation; or one for all if they could not be evaluated.
+    pub(super) decisions: Vec<Decided>,
     pub(super) annotations: Vec<(&'d str, Annotation, Duration)>,
     /// Of each validation, without its message.
     pub(super) costs: Vec<u64>,
@@ -99,7 +101,7 @@ fn decide(
     definition: &Definition<Validations>,
     inputs: &Inputs<'_>,
     budget: &mut u64,
-) -> Result<(Vec<(Decision, Duration)>, Vec<u64>), String> {
+) -> Result<(Vec<Decided>, Vec<u64>), String> {
     let (composition, on_failure) = (&definition.rules.composition, definition.on_failure);
     let validations = &definition.rules.effect.validations;
     let expressions = validations.iter().map(|it| &it.expression);

@@ -64,7 +64,7 @@ impl Plugins {
         parameters: Arc<dyn Parameters>,
         ground: Ground,
     ) -> Self {
-        let policies = admission::policy::Policies::new(parameters);
+        let policies = admission::policy::Policies::new(parameters, &Registry::default());
         let name = |it: &Option<String>| it.clone().unwrap_or_default();
         for it in &wanted.validating {
             policies.set_validating(&name(&it.metadata.name), Some(it));
