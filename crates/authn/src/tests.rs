@@ -329,9 +329,9 @@ fn the_key_set_names_the_key_of_tokens() {
 
 #[test]
 fn keys_that_others_made_sign_too() {
-    let of = |algorithm| rcgen::KeyPair::generate_for(algorithm).unwrap().serialize_pem();
+    let of = |algorithm| KeyPair::generate_for(algorithm).unwrap().serialize_pem();
     let size = rcgen::RsaKeySize::_2048;
-    let rsa = rcgen::KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size).unwrap();
+    let rsa = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size).unwrap();
     let cases = [
         (rsa.serialize_pem(), "RS256", &["n", "e"]),
         (of(&rcgen::PKCS_ECDSA_P256_SHA256), "ES256", &["x", "y"]),
