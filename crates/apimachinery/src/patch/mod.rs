@@ -39,7 +39,7 @@ pub fn merge(document: &Value, patch: &Value) -> Value {
 
 fn merge_into(merged: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
-        *merged = patch.clone();
+        *merged = without_nulls(patch);
         return;
     };
     if !merged.is_object() {
@@ -52,6 +52,19 @@ fn merge_into(merged: &mut Value, patch: &Value) {
         } else {
             merge_into(fields.entry(name.clone()).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// What takes the place of something else has nothing to remove: fields that are null are not there,
+/// also those of objects in lists. Items that are null stay.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, it)| !it.is_null());
+            Value::Object(fields.map(|(name, it)| (name.clone(), without_nulls(it))).collect())
+        }
+        other => other.clone(),
     }
 }
 

@@ -60,6 +60,15 @@ fn maps_merge_and_null_deletes() {
 }
 
 #[test]
+fn a_merge_patch_brings_no_fields_that_are_null() {
+    let merged = super::merge(
+        &json!({"a": {"b": 1}, "list": [1]}),
+        &json!({"a": {"b": null}, "list": [null, {"c": null, "d": [{"e": null}]}], "new": {"f": null}}),
+    );
+    assert_eq!(merged, json!({"a": {}, "list": [null, {"d": [{}]}], "new": {}}));
+}
+
+#[test]
 fn lists_with_a_key_merge_by_it() {
     let document =
         json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]});

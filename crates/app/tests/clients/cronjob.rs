@@ -17,7 +17,9 @@ use crate::cluster::Cluster;
 const DEPLOYMENT: &str =
     include_str!("../../../../examples/operators/cronjob/manifests/deployment.yaml");
 const GROUP: &str = "batch.tutorial.xebec.dev";
-const KIND: &str = "cronjobs.batch.tutorial.xebec.dev";
+const DEFINITION: &str = "crd/cronjobs.batch.tutorial.xebec.dev";
+/// Without a version it would be the newest that is shown.
+const KIND: &str = "cronjobs.v1.batch.tutorial.xebec.dev";
 
 /// Its account and role, and a kubeconfig of that account.
 fn kubeconfig(cluster: &Cluster) -> String {
@@ -65,7 +67,7 @@ fn install(cluster: &Cluster, operator: &Operator) {
     let list = manifests(&place, &operator.authority).unwrap();
     let path = cluster.file("manifests.json", &list.to_string());
     cluster.ok(&["apply", "-f", &path]);
-    cluster.ok(&["wait", "--for=condition=Established", &format!("crd/{KIND}")]);
+    cluster.ok(&["wait", "--for=condition=Established", DEFINITION]);
 }
 
 fn cron_job(name: &str, spec: &Value) -> String {
@@ -184,7 +186,6 @@ async fn either_version_is_written_and_read() {
     assert_eq!((&schedule["minute"], &schedule["dayOfWeek"]), (&json!("5"), &json!("0")));
     let later = r#"{"spec":{"schedule":{"minute":"7"}}}"#;
     cluster.ok(&["patch", &second, "weekly", "--type=merge", "-p", later]);
-    let first = format!("cronjobs.v1.{GROUP}");
-    assert_eq!(cluster.json(&["get", &first, "weekly"])["spec"]["schedule"], "7 4 * * 0");
+    assert_eq!(cluster.json(&["get", KIND, "weekly"])["spec"]["schedule"], "7 4 * * 0");
     operator.tasks.shutdown(Duration::from_secs(10)).await.unwrap();
 }

@@ -336,6 +336,64 @@ fn defaults_and_list_keys_fit_the_schema() {
 }
 
 #[test]
+fn resources_within_resources_are_whole() {
+    let property = |schema: Value| {
+        move |it: &mut Value| {
+            let root = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            root["properties"]["spec"]["properties"]["x"] = schema;
+        }
+    };
+    let at = |rest: &str| {
+        format!("spec.validation.openAPIV3Schema.properties[spec].properties[x].{rest}")
+    };
+    let embedded = |rest: Value| {
+        let mut schema = json!({ "x-kubernetes-embedded-resource": true });
+        schema.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        property(schema)
+    };
+    let nothing = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+    let object = "must be object if x-kubernetes-embedded-resource is true";
+    check(
+        embedded(json!({ "type": "string" })),
+        &[
+            &at(&format!("type: Invalid value: \"string\": {object}")),
+            &at(&format!("properties: Required value: {nothing}")),
+        ],
+    );
+    check(
+        embedded(json!({ "x-kubernetes-preserve-unknown-fields": true })),
+        &[&at(&format!("type: Required value: {object}"))],
+    );
+    check(embedded(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })), &[]);
+    check(
+        embedded(json!({ "type": "object", "properties": {
+            "kind": { "type": "integer" }, "metadata": { "type": "string" },
+        } })),
+        &[
+            &at("properties[kind].type: Invalid value: \"integer\": must be string"),
+            &at("properties[metadata].type: Invalid value: \"string\": must be object"),
+        ],
+    );
+    let both =
+        json!({ "x-kubernetes-int-or-string": true, "x-kubernetes-preserve-unknown-fields": true });
+    let excluded = "must be false if x-kubernetes-int-or-string is true";
+    check(
+        property(both),
+        &[&at(&format!("x-kubernetes-preserve-unknown-fields: Invalid value: true: {excluded}"))],
+    );
+    check(
+        |it| {
+            let root = &mut it["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            root["properties"]["metadata"] =
+                json!({ "type": "object", "properties": { "labels": { "type": "object" } } });
+        },
+        &[
+            "spec.validation.openAPIV3Schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
+        ],
+    );
+}
+
+#[test]
 fn what_another_server_accepted_is_judged_again_when_it_changes() {
     // `spec` has no such fields: a rule that this server would not take.
     let ruled = |rule: &str| {

@@ -2,6 +2,8 @@
 //! value checks in allOf, anyOf, oneOf and not only restrict what the outer schema already
 //! describes.
 
+mod resources;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
@@ -41,7 +43,6 @@ const UNSUPPORTED: &[&str] =
 const EMPTY: &str = "Required value: must not be empty";
 /// Of a word in a branch.
 const BRANCH: &str = "must be empty to be structural";
-const EMPTY_AT_ROOT: &str = "must not be empty at the root";
 const DEPTH_MAX: usize = 100;
 /// Different patterns in one schema: each has to be compiled.
 const PATTERNS_MAX: usize = 2_000;
@@ -50,11 +51,7 @@ pub(super) fn read(schema: &Value, path: &Path, errors: &mut FieldErrors) -> Sch
     let empty = Map::new();
     let source = schema.as_object().unwrap_or(&empty);
     let mut found = FieldErrors::new();
-    match source.get("type").and_then(Value::as_str) {
-        None => found.required(&path.child("type"), EMPTY_AT_ROOT),
-        Some("object") => {}
-        Some(other) => found.invalid(&path.child("type"), other, "must be object at the root"),
-    }
+    resources::validate(source, resources::Place::Root, path, &mut found);
     let mut root = read_node(source, path, &mut found, 0);
     let mut standard = Standard::default();
     standard.validate(source, path, 0);
@@ -190,11 +187,7 @@ fn read_child(
         errors.invalid(path, source.clone(), "must be a schema");
         return Arc::default();
     };
-    let needs_type = !flag(source, "x-kubernetes-int-or-string")
-        && !flag(source, "x-kubernetes-preserve-unknown-fields");
-    if needs_type && !source.contains_key("type") {
-        errors.required(&path.child("type"), &format!("must not be empty for {what}"));
-    }
+    resources::validate(source, resources::Place::Below(what), path, errors);
     Arc::new(read_node(source, path, errors, depth + 1))
 }
 

@@ -1,0 +1,118 @@
+//! What is said of the type of a node, and of nodes that are whole resources: the root, and those that
+//! say so (`x-kubernetes-embedded-resource`).
+
+use serde_json::{Map, Value};
+
+use super::flag;
+use crate::field::{FieldErrors, Path};
+
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place<'a> {
+    Root,
+    /// Of fields, or of items.
+    Below(&'a str),
+}
+
+type Source = Map<String, Value>;
+
+pub(super) fn validate(source: &Source, place: Place<'_>, path: &Path, errors: &mut FieldErrors) {
+    validate_exclusions(source, path, errors);
+    validate_type(source, place, path, errors);
+    let (is_root, is_embedded) = (place == Place::Root, flag(source, EMBEDDED));
+    let more = path.child("additionalProperties");
+    let has_more = matches!(source.get("additionalProperties"), Some(it) if *it != Value::Null);
+    if has_more && is_root {
+        errors.forbidden(&more, "must not be used at the root");
+    }
+    if has_more && is_embedded {
+        let detail = "must not be used if x-kubernetes-embedded-resource is set";
+        errors.forbidden(&more, detail);
+    }
+    if is_root || is_embedded {
+        validate_identity(source, is_root, &path.child("properties"), errors);
+    }
+    if is_embedded && !flag(source, OPEN) && fields(source).is_none_or(Map::is_empty) {
+        let detail = "must not be empty if x-kubernetes-embedded-resource is true without \
+                      x-kubernetes-preserve-unknown-fields";
+        errors.required(&path.child("properties"), detail);
+    }
+}
+
+fn validate_exclusions(source: &Source, path: &Path, errors: &mut FieldErrors) {
+    if flag(source, INT_OR_STRING) {
+        for word in [OPEN, EMBEDDED].iter().filter(|it| flag(source, it)) {
+            let detail = "must be false if x-kubernetes-int-or-string is true";
+            errors.invalid(&path.child(word), true, detail);
+        }
+    }
+}
+
+fn validate_type(source: &Source, place: Place<'_>, path: &Path, errors: &mut FieldErrors) {
+    let path = path.child("type");
+    let kind = text(source, "type");
+    if flag(source, EMBEDDED) && kind != "object" {
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        match kind {
+            "" => errors.required(&path, detail),
+            other => errors.invalid(&path, other, detail),
+        }
+    } else if kind.is_empty() && !flag(source, INT_OR_STRING) && !flag(source, OPEN) {
+        let place = match place {
+            Place::Root => "at the root".to_owned(),
+            Place::Below(what) => format!("for {what}"),
+        };
+        errors.required(&path, &format!("must not be empty {place}"));
+    }
+    if place == Place::Root && !kind.is_empty() && kind != "object" {
+        errors.invalid(&path, kind, "must be object at the root");
+    }
+}
+
+/// `kind`, `apiVersion` and `metadata` are what they are in every object.
+fn validate_identity(source: &Source, is_root: bool, path: &Path, errors: &mut FieldErrors) {
+    let named = |name: &str| fields(source)?.get(name)?.as_object();
+    for name in ["kind", "apiVersion"] {
+        if let Some(kind) = named(name).map(|it| text(it, "type")).filter(|it| *it != "string") {
+            errors.invalid(&path.key(name).child("type"), kind, "must be string");
+        }
+    }
+    let Some(metadata) = named("metadata") else { return };
+    let path = path.key("metadata");
+    if text(metadata, "type") != "object" {
+        errors.invalid(&path.child("type"), text(metadata, "type"), "must be object");
+    }
+    if is_root && says_more_than_names(metadata) {
+        errors.forbidden(
+            &path,
+            "must not specify anything other than name and generateName, but metadata is implicitly \
+             specified",
+        );
+    }
+}
+
+/// A default is judged where all defaults are.
+fn says_more_than_names(metadata: &Source) -> bool {
+    metadata.iter().any(|(word, value)| match (word.as_str(), value) {
+        ("type" | "default", _) => false,
+        ("properties", Value::Object(fields)) => {
+            fields.keys().any(|it| it != "name" && it != "generateName")
+        }
+        (_, Value::Null | Value::Bool(false)) => false,
+        (_, Value::String(text)) => !text.is_empty(),
+        (_, Value::Array(items)) => !items.is_empty(),
+        (_, Value::Object(fields)) => !fields.is_empty(),
+        _ => true,
+    })
+}
+
+fn fields(source: &Source) -> Option<&Source> {
+    source.get("properties").and_then(Value::as_object)
+}
+
+fn text<'a>(source: &'a Source, word: &str) -> &'a str {
+    source.get(word).and_then(Value::as_str).unwrap_or_default()
+}
