@@ -61,7 +61,7 @@ fn maps_merge_and_null_deletes() {
 
 #[test]
 fn a_merge_patch_brings_no_fields_that_are_null() {
-    let merged = super::merge(
+    let merged = merge(
         &json!({"a": {"b": 1}, "list": [1]}),
         &json!({"a": {"b": null}, "list": [null, {"c": null, "d": [{"e": null}]}], "new": {"f": null}}),
     );
