@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 const DEPLOYMENT: &str =
     include_str!("../../../../examples/operators/cronjob/manifests/deployment.yaml");
 const GROUP: &str = "batch.tutorial.xebec.dev";
-const DEFINITION: &str = "crd/cronjobs.batch.tutorial.xebec.dev";
+const DEFINITION: &str = "cronjobs.batch.tutorial.xebec.dev";
 /// Without a version it would be the newest that is shown.
 const KIND: &str = "cronjobs.v1.batch.tutorial.xebec.dev";
 
@@ -67,7 +67,7 @@ fn install(cluster: &Cluster, operator: &Operator) {
     let list = manifests(&place, &operator.authority).unwrap();
     let path = cluster.file("manifests.json", &list.to_string());
     cluster.ok(&["apply", "-f", &path]);
-    cluster.ok(&["wait", "--for=condition=Established", DEFINITION]);
+    cluster.until_established(DEFINITION);
 }
 
 fn cron_job(name: &str, spec: &Value) -> String {

@@ -53,8 +53,7 @@ fn the_operator_of_dask_makes_a_scheduler_and_workers() {
         let file = folder.join(format!("{name}.yaml")).display().to_string();
         // Too large for the annotation of a client that applies.
         cluster.ok(&["apply", "--server-side", "-f", &file]);
-        let definition = format!("crd/{name}s.kubernetes.dask.org");
-        cluster.ok(&["wait", "--for=condition=Established", &definition]);
+        cluster.until_established(&format!("{name}s.kubernetes.dask.org"));
     }
     let deep = "daskcluster.spec.worker.spec.containers.securityContext.capabilities.drop";
     let explained = cluster.ok(&["explain", deep]);

@@ -65,7 +65,7 @@ fn definition() -> String {
 fn define(cluster: &Cluster) {
     let definition = cluster.file("boats.json", &definition());
     cluster.ok(&["apply", "-f", &definition]);
-    cluster.ok(&["wait", "--for=condition=Established", "crd/boats.example.com"]);
+    cluster.until_established("boats.example.com");
 }
 
 /// The file of a boat.

@@ -66,7 +66,7 @@ fn refusal<T: std::fmt::Debug>(outcome: Result<T, kube::Error>) -> (u16, String)
 async fn established(cluster: &Cluster, client: &kube::Client) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &Shelf::crd()).await.unwrap();
-    cluster.ok(&["wait", "--for=condition=Established", "crd/shelves.derived.example.com"]);
+    cluster.until_established("shelves.derived.example.com");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ fn website(pages: serde_json::Value) -> String {
 async fn an_operator_keeps_what_its_resources_ask_for() {
     let Some(cluster) = Cluster::start(0) else { return };
     cluster.ok(&["apply", "-f", DEFINITION]);
-    cluster.ok(&["wait", "--for=condition=Established", "crd/websites.example.com"]);
+    cluster.until_established("websites.example.com");
     let (tasks, world) = (Tasks::new(), World::system());
     let path = kubeconfig(&cluster);
     let place = Place::Kubeconfig(path.as_ref(), None);

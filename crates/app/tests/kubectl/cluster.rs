@@ -110,6 +110,13 @@ impl Cluster {
         );
     }
 
+    /// Until a definition is served. `kubectl wait` fails on one that has no conditions yet, here and
+    /// with upstream.
+    pub(crate) fn until_established(&self, definition: &str) {
+        let path = r#"jsonpath={.status.conditions[?(@.type=="Established")].status}"#;
+        self.until(&["get", "crd", definition, "-o", path], |it| it == "True");
+    }
+
     /// curl with the administrator's certificate; the path starts with `/`.
     pub(crate) fn curl(&self, path: &str, arguments: &[&str]) -> String {
         let pki = self.path("data/pki");

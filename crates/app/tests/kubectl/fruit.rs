@@ -41,7 +41,7 @@ fn the_fruit_walk_through() {
     let Some(cluster) = Cluster::start(0) else { return };
     let definition = cluster.file("fruits.yaml", DEFINITION);
     cluster.ok(&["apply", "-f", &definition]);
-    cluster.ok(&["wait", "--for=condition=Established", "crd/fruits.example.org", "--timeout=30s"]);
+    cluster.until_established("fruits.example.org");
     let apple = cluster.file(
         "apple.yaml",
         &fruit("apple", "{ sweet: true, weight: 150, comment: keeps the doctor away }"),

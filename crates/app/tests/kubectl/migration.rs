@@ -48,7 +48,7 @@ fn an_old_version_can_be_removed_after_a_migration() {
         return;
     };
     cluster.ok(&["apply", "-f", &cluster.file("definition.yaml", DEFINITION)]);
-    cluster.ok(&["wait", "--for=condition=Established", "crd/pears.example.com"]);
+    cluster.until_established("pears.example.com");
     cluster.ok(&["apply", "-f", &cluster.file("pears.yaml", PEARS)]);
     let stored = r#"[{"op": "replace", "path": "/spec/versions/0/storage", "value": false},
         {"op": "replace", "path": "/spec/versions/1/storage", "value": true}]"#;

@@ -54,7 +54,7 @@ fn rules_of_custom_resources_are_kept() {
 
     let boats = cluster.file("boats.yaml", &definition("self.crew <= self.seats"));
     cluster.ok(&["apply", "-f", &boats]);
-    cluster.ok(&["wait", "--for=condition=Established", "crd/boats.example.org", "--timeout=30s"]);
+    cluster.until_established("boats.example.org");
 
     let full = cluster.file("full.yaml", &boat(5, "Kiel"));
     let refused = cluster.refused(&["apply", "-f", &full]);
