@@ -17,6 +17,8 @@ use client::{DeleteOptions, Verb};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionNames;
 use lifecycle::Shutdown;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use crate::cache::{Cache, Change, ObjectPath};
@@ -167,7 +169,7 @@ impl Hooks for Definitions {
     fn observe(&self, _resource: &GroupResource, change: &Change) {
         let name = change.latest().meta.key.name.clone();
         let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
-        let before = change.previous.as_ref().and_then(decode);
+        let before = || change.previous.as_ref().and_then(decode);
         let now = change.object.as_ref().and_then(decode);
         self.note_names(&name, now.as_ref());
         match now {
@@ -178,13 +180,12 @@ impl Hooks for Definitions {
                 let converter = self.conversions.of(&name, Some(&definition));
                 self.registry.set_custom(&name, CustomKind::of(&definition), converter);
                 // They serve what was said when they began. Clients begin anew.
-                let said = |it: &CustomResourceDefinition| {
-                    (it.spec.versions.clone(), it.spec.conversion.clone())
-                };
-                self.end_watches(before.filter(|it| said(it) != said(&definition)));
+                if !is_served_alike(change) {
+                    self.end_watches(before());
+                }
             }
             None => {
-                self.end_watches(before);
+                self.end_watches(before());
                 self.terminating().retain(|_, it| *it != name);
                 let nobody = self.conversions.of(&name, None);
                 self.registry.set_custom(&name, Vec::new(), nobody);
@@ -200,6 +201,40 @@ impl Hooks for Definitions {
         {
             self.enqueue(&name);
         }
+    }
+}
+
+/// Whether what is served by the definition is said as before, to the letter; so it is of a new one.
+fn is_served_alike(change: &Change) -> bool {
+    let (Some(before), Some(now)) = (&change.previous, &change.object) else { return true };
+    match (Said::read(before), Said::read(now)) {
+        (Some(before), Some(now)) => before.texts() == now.texts(),
+        _ => false,
+    }
+}
+
+/// The texts in a definition that decide what is served, and how.
+#[derive(Deserialize)]
+struct Said<'a> {
+    #[serde(borrow)]
+    spec: SaidSpec<'a>,
+}
+
+#[derive(Deserialize)]
+struct SaidSpec<'a> {
+    #[serde(borrow)]
+    versions: &'a RawValue,
+    #[serde(borrow)]
+    conversion: Option<&'a RawValue>,
+}
+
+impl<'a> Said<'a> {
+    fn read(stored: &'a Stored) -> Option<Self> {
+        serde_json::from_slice(&stored.bytes).ok()
+    }
+
+    fn texts(&self) -> (&str, Option<&str>) {
+        (self.spec.versions.get(), self.spec.conversion.map(RawValue::get))
     }
 }
 
