@@ -39,7 +39,7 @@
 //! - **JSON** becomes a value in place with `from_json(&json, &shape)`. A `Shape` says which fields are
 //!   visible under which names, and that a string is a timestamp; `UNTYPED` is JSON as it is. Other data
 //!   of the host implements `MapView` or `ListView`.
-//! - **Lazy variables** (`variables.x`, evaluated at most once) are `Lazy`.
+//! - **Lazy variables** (`variables.x`, evaluated when first asked for) are a `MapView` of the host's.
 //! - **Sizes** for the estimate come from a `Sizer`, by path.
 
 mod check;
@@ -65,9 +65,9 @@ pub use env::{
 };
 pub use error::Error;
 pub use estimate::{AnySize, CallShape, Operand, Sizer};
-pub use eval::{Activation, Bindings, Evaluated, Lazy, Program};
+pub use eval::{Activation, Bindings, Evaluated, Program};
 pub use syntax::{
-    Comprehension, Entry, Expr, ExprId, Field, Issue, Issues, Kind, Literal, Position,
+    Comprehension, Entry, Expr, ExprId, Field, Issue, Issues, Kind, Literal, Position, is_reserved,
 };
 pub use types::Type;
 pub use value::{

@@ -1,5 +1,5 @@
 //! `variables`: named expressions of a policy, evaluated when they are first asked for, at most once
-//! by each group of expressions. Like `cel::Lazy`, with a bound for each and the texts of policies.
+//! by each group of expressions, with a bound for each and the texts of policies.
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use activation::{Activation, Bindings, Lazy};
+pub use activation::{Activation, Bindings};
 pub(crate) use plan::{Folding, plan};
 
 use crate::env::{Overload, Prepared, RuntimeCost, TypeProvider};

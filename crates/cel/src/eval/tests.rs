@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Bindings, Lazy};
+use super::Bindings;
 use crate::{AnySize, Env, Error, Type, UNTYPED, from_json};
 
 fn env() -> Env {
@@ -491,31 +491,6 @@ fn optional_values_are_followed_or_not_there() {
         ("has(o.?gone.app)", "false"),
         ("optional.of([1, 2])[1]", "optional.of(2)"),
     ]);
-}
-
-#[test]
-fn a_lazy_variable_is_evaluated_at_most_once() {
-    let env = Env::extended().variable("x", Type::Int);
-    let env = env.variable("variables", Type::map(Type::String, Type::Int));
-    let program = |text: &str| env.compile(text).unwrap().program().unwrap();
-    let (twice, more, broken) =
-        (program("x * 2"), program("variables.twice + 1"), program("1 / 0"));
-    let circle = program("variables.circle");
-    let whole = program("variables.more + variables.more + variables.twice");
-    let base = Bindings::new().with("x", 5i64.into());
-    let entries = [("twice", &twice), ("more", &more), ("broken", &broken), ("circle", &circle)];
-    let lazy = Lazy::new("variables", &base, &entries, 1000);
-    let result = whole.evaluate(lazy.bind(), 1000).result.unwrap();
-    assert_eq!(result.to_string(), "32");
-    // `x * 2` is 2, `variables.twice + 1` is 3.
-    assert_eq!(lazy.spent(), 5);
-    let fails = program("variables.broken");
-    assert_eq!(fails.evaluate(lazy.bind(), 1000).result.unwrap_err(), Error::DivisionByZero);
-    let circular = program("variables.circle");
-    let err = circular.evaluate(lazy.bind(), 1000).result.unwrap_err();
-    assert_eq!(err.to_string(), "variables.circle depends on itself");
-    let has = program("has(variables.circle) && !has(variables.gone)");
-    assert_eq!(has.evaluate(lazy.bind(), 1000).result.unwrap().to_string(), "true");
 }
 
 #[test]

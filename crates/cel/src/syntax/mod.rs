@@ -13,6 +13,7 @@ mod tests;
 
 pub use ast::{Comprehension, Entry, Expr, ExprId, Field, Kind, Literal};
 pub(crate) use macros::Macro;
+pub use parser::is_reserved;
 pub(crate) use parser::{Parsed, parse};
 pub(crate) use source::Report;
 pub use source::{Issue, Issues, Position};

@@ -38,6 +38,13 @@ const RESERVED: &[&str] = &[
     "void",
     "while",
 ];
+/// What looks like a name and is a literal or an operator.
+const KEYWORDS: &[&str] = &["false", "in", "null", "true"];
+
+/// Words of the language, which are no names.
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word) || KEYWORDS.contains(&word)
+}
 
 /// What ANTLR says that it expected where an operand is missing.
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
