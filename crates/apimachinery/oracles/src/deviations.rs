@@ -1,6 +1,5 @@
 //! Where an oracle is otherwise than cel-go: by which rule, and an expression that shows it.
 
-
 use crate::compare::Difference;
 use crate::oracles::Answer;
 
@@ -342,6 +341,27 @@ pub const DEVIATIONS: &[Deviation] = &[
     ),
     deviation(
         Oracle::CelCore,
+        "negative indices count from the end, and what is found there absorbs another error",
+        &["[i]", "[n]", ")]"],
+        only_ours_fails,
+        "[[1], []].exists(x, x[-1 * 1] == 1 && x[7] == 2) || true",
+    ),
+    deviation(
+        Oracle::CelCore,
+        "computed durations below zero are compared by their rounded seconds first",
+        &["duration('-2.5s')"],
+        any,
+        "duration('-2.5s') + duration('100ms') > duration('-2.5s')",
+    ),
+    deviation(
+        Oracle::CelCore,
+        "no places in lists, where a wrong expression happens to have a type",
+        &[".indexOf(", ".lastIndexOf("],
+        they_refuse,
+        "['a', 'b'].indexOf('b') == 1",
+    ),
+    deviation(
+        Oracle::CelCore,
         "no order of numbers of different types",
         &[" < ", " <= ", " > ", " >= "],
         they_refuse,
@@ -402,6 +422,27 @@ pub const DEVIATIONS: &[Deviation] = &[
         &[".all("],
         only_theirs_fails,
         "![2, 1].all(x, 1 / (x - 2) > 5)",
+    ),
+    deviation(
+        Oracle::KubeCel,
+        "an error in exists is not absorbed by a later true",
+        &[".exists("],
+        only_theirs_fails,
+        "[2, 1].exists(x, 1 / (x - 2) < 5)",
+    ),
+    deviation(
+        Oracle::KubeCel,
+        "sums and negations of integers wrap",
+        &[".sum()", "-(-9223372036854775808)"],
+        |ours, theirs| is_overflow(ours) && only_ours_fails(ours, theirs),
+        "[[9223372036854775807, 1]].all(x, x.sum() == 1) || true",
+    ),
+    deviation(
+        Oracle::KubeCel,
+        "durations of more than 292 years absorb another error",
+        &["timestamp('9999-12-31T23:59:59Z') - timestamp('0001-01-01T00:00:00Z')"],
+        only_ours_fails,
+        "timestamp('9999-12-31T23:59:59Z') - timestamp('0001-01-01T00:00:00Z') > duration('1s') || true",
     ),
     deviation(
         Oracle::KubeCel,

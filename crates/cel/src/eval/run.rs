@@ -140,8 +140,12 @@ impl<'a, 'v> Frame<'a, 'v> {
 
     fn local(&mut self, slot: usize, charge: u64) -> Result1<'a> {
         if let Local::Unused(init) = self.locals[slot] {
+            // It was planned where nothing was declared above it; by now something may be.
+            let above = self.locals.split_off(slot + 1);
             let value = self.eval(init);
+            self.locals.truncate(slot + 1);
             self.locals[slot] = Local::Value(value);
+            self.locals.extend(above);
         }
         self.charge(charge)?;
         match &self.locals[slot] {

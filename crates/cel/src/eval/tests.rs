@@ -494,6 +494,19 @@ fn optional_values_are_followed_or_not_there() {
 }
 
 #[test]
+fn a_binding_that_is_first_used_inside_a_fold_leaves_its_variables_alone() {
+    check(&[
+        ("{'a': 1}.transformMap(k, v, v + 1).?a.optMap(x, [7].map(y, x + y))", "optional.of([9])"),
+        (
+            "{'a': 1}.map(k, k).first().optMap(x, [7, 8].filter(y, y > 7 && x == 'a'))",
+            "optional.of([8])",
+        ),
+        ("[[1].map(z, z * 2)].first().optMap(x, [3, 4].map(y, x[0] + y))", "optional.of([5, 6])"),
+        ("[5].first().optFlatMap(x, [1, 2].map(y, [x].map(z, z + y)).first())", "optional.of([6])"),
+    ]);
+}
+
+#[test]
 fn the_budget_ends_an_evaluation_and_nothing_absorbs_that() {
     let many: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let text = format!("[{0}].all(x, [{0}].all(y, x + y >= 0)) || true", many.join(","));
