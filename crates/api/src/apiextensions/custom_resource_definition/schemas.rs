@@ -7,9 +7,9 @@ use serde_json::Value;
 use apimachinery::cel::OBJECT_BUDGET;
 use apimachinery::cel::rules::{Before, Costs, Outcome, Rules, validate_definition};
 use apimachinery::cel::schema::Role;
+use apimachinery::field::Cause;
 use apimachinery::schema::{Schema, SchemaRef};
 use apimachinery::{FieldErrors, Path};
-use apimachinery::field::Cause;
 
 use crate::codec;
 
@@ -72,7 +72,8 @@ pub(super) fn validate(
 /// The schema of the status is taken out of that of the object: nothing else may speak of it.
 fn validate_root(tree: &Value, path: &Path, errors: &mut FieldErrors) {
     let Some(words) = tree.as_object() else { return };
-    let is_said = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
+    let is_said =
+        |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && *value != "";
     let is_allowed = |word: &str| AT_ROOT.iter().any(|(_, it)| *it == word);
     let mut others = words.iter().filter(|(word, value)| !is_allowed(word) && is_said(value));
     let comes_first = |word: &str| ["id", "$schema", "$ref"].contains(&word);
@@ -148,7 +149,8 @@ fn validate_type(written: &Value, default: &Value, path: &Path, errors: &mut Fie
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    let message = format!("Invalid value: {found:?}: {path} in body must be of type {kind}: {found:?}");
+    let message =
+        format!("Invalid value: {found:?}: {path} in body must be of type {kind}: {found:?}");
     errors.push(path, Cause::TypeInvalid, message);
 }
 

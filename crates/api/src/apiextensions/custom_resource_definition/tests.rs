@@ -296,14 +296,14 @@ fn defaults_and_list_keys_fit_the_schema() {
         property(
             json!({ "type": "object", "properties": { "b": { "type": "string" } }, "default": { "a": 1 } }),
         ),
-        &[&format!(
-            "{path}.default: Invalid value: {{\"a\":1}}: must not have unknown fields"
-        )],
+        &[&format!("{path}.default: Invalid value: {{\"a\":1}}: must not have unknown fields")],
     );
     check(
         property(json!({ "type": "string", "default": { "a": "b" } })),
         &[
-            &format!("{path}.default: Invalid value: {{\"a\":\"b\"}}: must not have unknown fields"),
+            &format!(
+                "{path}.default: Invalid value: {{\"a\":\"b\"}}: must not have unknown fields"
+            ),
             &format!("{path}.default: Invalid value: \"object\":  in body must be of type string"),
         ],
     );
@@ -444,7 +444,9 @@ fn branches_restrict_what_is_described_outside() {
     check(
         branch(json!({ "properties": { "z": {}, "metadata": {} } })),
         &[
-            &at("anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context"),
+            &at(
+                "anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context",
+            ),
             &at(
                 "properties[metadata]: Required value: because it is defined in spec.validation.openAPIV3Schema.anyOf[0].properties[metadata]",
             ),
@@ -477,7 +479,9 @@ fn nothing_is_said_of_the_structure_of_what_cannot_have_one() {
     );
     check(
         with_schema(json!({ "type": "object", "$schema": "x" })),
-        &["spec.validation.openAPIV3Schema: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported"],
+        &[
+            "spec.validation.openAPIV3Schema: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported",
+        ],
     );
     // These are refused and say nothing, so that the rest can be read.
     check(
@@ -523,9 +527,7 @@ fn lists_that_merge_have_items_that_can_be_told_apart() {
             &at(
                 "items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map",
             ),
-            &at(
-                "items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is map",
-            ),
+            &at("items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is map"),
         ],
     );
 }
@@ -576,10 +578,13 @@ fn what_versions_have_in_common_is_the_definitions() {
         two(|it| it["schema"]["openAPIV3Schema"]["properties"]["x"] = json!({})),
         &["spec.versions[1].schema.openAPIV3Schema.properties[x].type: Required value", columns],
     );
-    check(|it| it["spec"]["versions"] = json!(null), &[
-        "spec.versions: Invalid value: null: must have exactly one version marked as storage version",
-        "status.storedVersions: Invalid value: null: must have at least one stored version",
-    ]);
+    check(
+        |it| it["spec"]["versions"] = json!(null),
+        &[
+            "spec.versions: Invalid value: null: must have exactly one version marked as storage version",
+            "status.storedVersions: Invalid value: null: must have at least one stored version",
+        ],
+    );
 }
 
 #[test]

@@ -104,11 +104,13 @@ pub(super) fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &
     if stored.is_none_or(Vec::is_empty) {
         errors.invalid(&path, Value::Null, "must have at least one stored version");
     } else {
-        let is_stored = |name: &String| stored.is_some_and(|it| it.contains(name));
-        let kept = crd.spec.versions.iter().filter(|it| it.storage);
-        for version in kept.filter(|it| !is_stored(&it.name)) {
-            let detail = format!("must have the storage version {}", version.name);
-            errors.invalid(&path, shown(), &detail);
+        // Of versions with the same name, the first has it.
+        let mut left: BTreeSet<&String> = stored.into_iter().flatten().collect();
+        for version in &crd.spec.versions {
+            if !left.remove(&version.name) && version.storage {
+                let detail = format!("must have the storage version {}", version.name);
+                errors.invalid(&path, shown(), &detail);
+            }
         }
     }
     for (index, version) in stored.into_iter().flatten().enumerate() {
@@ -145,7 +147,11 @@ fn validate_group(crd: &CustomResourceDefinition, path: &Path, errors: &mut Fiel
     }
 }
 
-pub(super) fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_names(
+    crd: &CustomResourceDefinition,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     let names = &crd.spec.names;
     for (field, value) in [
         ("plural", names.plural.as_str()),

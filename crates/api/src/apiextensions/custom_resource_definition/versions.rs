@@ -121,9 +121,8 @@ impl Shared {
         let Some((first, others)) = versions.split_first() else {
             return Self { schema: true, subresources: true, columns: true, selectable: true };
         };
-        let all = |is_same: &dyn Fn(&CustomResourceDefinitionVersion) -> bool| {
-            others.iter().all(is_same)
-        };
+        let all =
+            |is_same: &dyn Fn(&CustomResourceDefinitionVersion) -> bool| others.iter().all(is_same);
         Self {
             schema: all(&|it| it.schema == first.schema),
             subresources: all(&|it| it.subresources == first.subresources),
@@ -174,8 +173,9 @@ impl Parts<'_> {
         costs: Costs,
         errors: &mut FieldErrors,
     ) {
-        let schema =
-            self.schema.map(|it| schemas::validate(it, self.has_status, costs, schema_path, errors));
+        let schema = self
+            .schema
+            .map(|it| schemas::validate(it, self.has_status, costs, schema_path, errors));
         if let Some(scale) = self.scale {
             validate_scale(scale, &path.child("subresources").child("scale"), errors);
         }

@@ -71,10 +71,7 @@ fn validate_branch(branch: &Source, skips: Skips, path: &Path, errors: &mut Fiel
     }
     if !matches!(branch.get("additionalProperties"), None | Some(Value::Null | Value::Bool(false)))
     {
-        errors.forbidden(
-            &path.child("additionalProperties"),
-            "must be undefined to be structural",
-        );
+        errors.forbidden(&path.child("additionalProperties"), "must be undefined to be structural");
     }
     let is_said = |word: &str| match branch.get(word) {
         None | Some(Value::Null) => false,
