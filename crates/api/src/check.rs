@@ -122,8 +122,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path, errors: &mut FieldErrors)
 /// Addresses that traffic can be sent to: not this host, not this link, not nothing.
 pub(crate) fn non_special_ip(address: &str, path: &Path, errors: &mut FieldErrors) {
     let Ok(ip) = address.parse::<IpAddr>() else {
-        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-        return errors.invalid(path, address, detail);
+        return errors.invalid(path, address, "must be a valid IP address");
     };
     if ip.is_unspecified() {
         errors.invalid(path, address, "may not be unspecified (0.0.0.0 or ::)");
