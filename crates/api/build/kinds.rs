@@ -33,7 +33,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
             definition: {:?}, name_rule: NameRule::{name_rule},
             creates_on_update: {}, updates_unconditionally: {}, has_generation: {},
             default_delete: DeletePolicy::{default_delete}, returns_deleted: {},
-            metadata_checks: {checks:?}, validates_twice: {} }},\n",
+            metadata_checks: {checks:?}, validates_twice: {}, judges_changes_first: {} }},\n",
         group.name,
         version.name,
         kind.categories,
@@ -45,6 +45,7 @@ fn write_kind(out: &mut String, group: &Group, version: &Version, kind: &Kind) {
         has("generation"),
         has("returns-deleted"),
         has("validates-twice"),
+        has("judges-changes-first"),
     )
     .expect("a text can be written to");
 }
@@ -62,7 +63,7 @@ fn rules(kind: &Kind) -> Rules {
     for rule in &kind.rules {
         match &**rule {
             "creates-on-update" | "updates-unconditionally" | "generation" | "returns-deleted" => {}
-            "validates-twice" => {}
+            "validates-twice" | "judges-changes-first" => {}
             checks if checks.starts_with("checks=") => {
                 let counts = &checks[7..];
                 let (main, status) = counts.split_once('/').unwrap_or((counts, "3"));

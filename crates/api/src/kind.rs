@@ -63,6 +63,8 @@ pub struct Facts {
     pub metadata_checks: (usize, usize),
     /// An update is checked as a new object is, once more than it needs.
     pub validates_twice: bool,
+    /// A refused update names first what may not change, then what may not be.
+    pub judges_changes_first: bool,
 }
 
 /// Whose writes are acknowledged before they are on disk. For what is written often, is soon
@@ -289,6 +291,17 @@ pub trait Kind: Send + Sync {
     /// Whether a refused update names everything else twice.
     fn validates_twice(&self) -> bool {
         false
+    }
+    /// What is wrong with an update, but for its metadata.
+    fn judge_update(
+        &self,
+        object: &dyn ApiObject,
+        old: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
+    ) {
+        self.validate(object, errors);
+        self.validate_update(object, old, part, errors);
     }
     /// Whether writes to this object may be acknowledged before they are on disk.
     fn is_relaxed(&self, _namespace: &str) -> bool {
@@ -533,6 +546,22 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
 
     fn validates_twice(&self) -> bool {
         T::FACTS.validates_twice
+    }
+
+    fn judge_update(
+        &self,
+        object: &dyn ApiObject,
+        old: &dyn ApiObject,
+        part: Part,
+        errors: &mut FieldErrors,
+    ) {
+        if T::FACTS.judges_changes_first {
+            self.validate_update(object, old, part, errors);
+            self.validate(object, errors);
+        } else {
+            self.validate(object, errors);
+            self.validate_update(object, old, part, errors);
+        }
     }
 
     fn default_delete(&self) -> DeletePolicy {

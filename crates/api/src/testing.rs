@@ -44,8 +44,13 @@ pub(crate) fn check_update<T: Resource>(
     let mut object = defaulted::<T>(manifest);
     object.prepare_update(stored, part);
     let mut errors = FieldErrors::new();
-    object.validate(&mut errors);
-    object.validate_update(stored, part, &mut errors);
+    if T::FACTS.judges_changes_first {
+        object.validate_update(stored, part, &mut errors);
+        object.validate(&mut errors);
+    } else {
+        object.validate(&mut errors);
+        object.validate_update(stored, part, &mut errors);
+    }
     assert_eq!(texts(&errors), expected);
 }
 

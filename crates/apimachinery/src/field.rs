@@ -236,6 +236,13 @@ impl FieldErrors {
         }
     }
 
+    /// In the order of their texts, as where upstream has no other.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.all.sort_by_cached_key(ToString::to_string);
+        self
+    }
+
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

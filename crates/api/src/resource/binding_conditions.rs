@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::is_qualified_name;
@@ -12,11 +14,15 @@ use crate::check;
 const MAX: usize = 4;
 
 pub(super) fn validate(
-    conditions: &[String],
-    failures: &[String],
+    conditions: Option<&[String]>,
+    failures: Option<&[String]>,
     path: &Path,
     errors: &mut FieldErrors,
 ) {
+    // An empty list is shown as such, and no list as none.
+    let shown = [conditions, failures].map(|it| it.map(<[String]>::to_vec).map(Value::from));
+    let [shown_conditions, shown_failures] = shown.map(Option::unwrap_or_default);
+    let (conditions, failures) = (conditions.unwrap_or_default(), failures.unwrap_or_default());
     let (conditions_path, failures_path) =
         (path.child("bindingConditions"), path.child("bindingFailureConditions"));
     for (all, path) in [(conditions, &conditions_path), (failures, &failures_path)] {
@@ -34,11 +40,11 @@ pub(super) fn validate(
     }
     if conditions.is_empty() && !failures.is_empty() {
         let why = "bindingConditions are required to use bindingFailureConditions";
-        errors.invalid(&conditions_path, serde_json::Value::Null, why);
+        errors.invalid(&conditions_path, shown_conditions, why);
     }
     if failures.is_empty() && !conditions.is_empty() {
         let why = "bindingFailureConditions are required to use bindingConditions";
-        errors.invalid(&failures_path, serde_json::Value::Null, why);
+        errors.invalid(&failures_path, shown_failures, why);
     }
 }
 

@@ -49,7 +49,9 @@ pub(super) fn default_count(mode: &mut Option<String>, count: &mut Option<i64>) 
 
 fn default_operators(tolerations: &mut Option<Vec<DeviceToleration>>) {
     for toleration in tolerations.iter_mut().flatten() {
-        toleration.operator.get_or_insert_with(|| "Equal".to_owned());
+        if text(toleration.operator.as_ref()).is_empty() {
+            toleration.operator = Some("Equal".to_owned());
+        }
     }
 }
 

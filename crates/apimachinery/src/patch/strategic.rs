@@ -150,10 +150,19 @@ fn merge_lists(
         merged.extend(patch.iter().filter(|it| seen.insert(it.to_string())).cloned());
         return Ok(ordered(merged, &live, order.unwrap_or(patch), None));
     };
+    if !live.iter().chain(patch).all(Value::is_object) {
+        let lists = [live.as_slice(), patch].map(|it| text(&Value::from(it)));
+        let detail = format!("list element types are not identical: [{}]", lists.join(" "));
+        return Err(Error::Unfit(detail));
+    }
     let is_replaced = patch.iter().any(|it| directive_of(it) == Some("replace"));
     let mut merged = Keyed::new(key, if is_replaced { Vec::new() } else { live.clone() });
     for value in patch {
         merged.merge_item(&item, value)?;
+    }
+    // What was there without a name has no place in the order.
+    if let Some(nameless) = live.iter().find(|it| !is_replaced && it.get(key).is_none()) {
+        return Err(no_merge_key(nameless, key));
     }
     let merged = merged.into_items();
     let wanted: Vec<Value>;
@@ -173,6 +182,10 @@ fn holds_objects(item: &SchemaRef, live: &[Value], patch: &[Value]) -> bool {
 
 fn directive_of(item: &Value) -> Option<&str> {
     item.get(DIRECTIVE).and_then(Value::as_str)
+}
+
+fn no_merge_key(item: &Value, key: &str) -> Error {
+    Error::Unfit(format!("map: {} does not contain declared merge key: {key}", text(item)))
 }
 
 /// A list whose items are found by the value of one field.
@@ -206,12 +219,7 @@ impl<'a> Keyed<'a> {
 
     fn merge_item(&mut self, schema: &SchemaRef, patch: &Value) -> Result<(), Error> {
         let key = self.key;
-        let Value::Object(fields) = patch else {
-            return Err(Error::Unfit(format!(
-                "list element types are not identical: [[map[]] [{}]]",
-                text(patch)
-            )));
-        };
+        let Value::Object(fields) = patch else { return Ok(()) };
         let directive = directive_of(patch);
         let identity = fields.get(key).filter(|it| !it.is_null());
         // Nothing has `null` for a name: it is one more.
@@ -224,10 +232,7 @@ impl<'a> Keyed<'a> {
             if directive == Some("replace") {
                 return Ok(());
             }
-            return Err(Error::Unfit(format!(
-                "map: {} does not contain declared merge key: {key}",
-                text(patch)
-            )));
+            return Err(no_merge_key(patch, key));
         };
         match directive {
             Some("delete") => {

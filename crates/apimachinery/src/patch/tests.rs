@@ -104,6 +104,24 @@ fn lists_with_a_key_merge_by_it() {
         json!({"containers": [{}, {"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}),
     );
     check(
+        document.clone(),
+        json!({"containers": [null]}),
+        json!(
+            "list element types are not identical: [[map[image:1 name:a] map[image:2 name:b]] [<nil>]]"
+        ),
+    );
+    let nameless = json!({"containers": [{"image": "1"}, {"name": "b"}]});
+    check(
+        nameless.clone(),
+        json!({"containers": [{"name": "c"}]}),
+        json!("map: map[image:1] does not contain declared merge key: name"),
+    );
+    check(
+        nameless,
+        json!({"containers": [{"$patch": "replace"}, {"name": "c"}]}),
+        json!({"containers": [{"name": "c"}]}),
+    );
+    check(
         document,
         json!({"containers": [{"image": "3"}]}),
         json!("map: map[image:3] does not contain declared merge key: name"),

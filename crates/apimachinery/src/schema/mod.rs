@@ -25,6 +25,7 @@ use crate::field::{FieldErrors, Path};
 pub use correlation::{Correlated, Keyed, Ratchet};
 pub use definitions::Definitions;
 pub use duration::parse_duration;
+pub use structural::Problems;
 pub use values::Patterns;
 
 pub type SchemaRef = Arc<Schema>;
@@ -239,7 +240,15 @@ impl Schema {
 
     /// Builds the schema of a custom resource version; problems are structural-schema violations.
     pub fn from_open_api(schema: &Value, path: &Path, errors: &mut FieldErrors) -> SchemaRef {
-        structural::read(schema, path, errors)
+        let (schema, problems) = Self::judge_open_api(schema, path);
+        errors.extend(problems.structure);
+        errors.extend(problems.standard);
+        schema
+    }
+
+    /// The same, with problems told apart.
+    pub fn judge_open_api(schema: &Value, path: &Path) -> (SchemaRef, Problems) {
+        structural::read(schema, path)
     }
 
     /// Any JSON at all, though clients are told that it is an object.

@@ -15,7 +15,11 @@ pub(super) fn prune(
     let length = path.len();
     match value {
         Value::Object(fields) => {
-            let is_open = schema.kind != Type::Object || schema.accepts_any_field();
+            let is_open = match schema.kind {
+                Type::Object => schema.accepts_any_field(),
+                Type::Any => true,
+                _ => schema.preserve_unknown,
+            };
             fields.retain(|name, value| {
                 if length > 0 {
                     path.push('.');

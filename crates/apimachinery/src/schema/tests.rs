@@ -257,6 +257,7 @@ fn schemas_must_be_structural() {
         json!({"type": "object", "allOf": [{"properties": {"a": {"x-kubernetes-validations": rules}}}]}),
         &[
             "schema.allOf[0].properties[a].x-kubernetes-validations: Forbidden: must be empty to be structural",
+            "schema.properties[a]: Required value: because it is defined in schema.allOf[0].properties[a]",
         ],
     );
     check(

@@ -299,8 +299,7 @@ fn validate(
     validate_metadata_update(object.meta(), old.meta(), &mut errors);
     (1..kind.metadata_checks(request.part()))
         .for_each(|_| validate_metadata_again(object.meta(), &mut errors));
-    kind.validate(object, &mut errors);
-    kind.validate_update(object, old, request.part(), &mut errors);
+    kind.judge_update(object, old, request.part(), &mut errors);
     if kind.validates_twice() && request.part() == Part::Main && !errors.is_empty() {
         kind.validate(object, &mut errors);
         kind.validate_create(object, &mut errors);

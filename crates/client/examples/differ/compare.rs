@@ -78,12 +78,39 @@ pub(crate) fn compare(upstream: &Answer, ours: &Answer) -> Option<Difference> {
         })
         .or_else(|| {
             let what = ["field", "message"];
-            difference(Of::Texts, of(upstream, &what), of(ours, &what))
+            let texts = |it: &Answer| without_ids(&of(it, &what));
+            difference(Of::Texts, texts(upstream), texts(ours))
         })
         .or_else(|| {
-            let message = |it: &Answer| text(&it.body, "message");
+            let message = |it: &Answer| without_ids(&text(&it.body, "message"));
             difference(Of::Message, message(upstream), message(ours))
         })
+}
+
+/// Ids are each server's own, also where texts name them.
+fn without_ids(text: &str) -> String {
+    const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
+    const LENGTH: usize = 36;
+    let is_id = |it: &str| {
+        let parts: Vec<&str> = it.split('-').collect();
+        let is_hex = |it: &str| it.bytes().all(|it| it.is_ascii_hexdigit());
+        parts.iter().map(|it| it.len()).eq(LENGTHS) && parts.iter().all(|it| is_hex(it))
+    };
+    let (mut clean, mut rest) = (String::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let length = match rest.get(..LENGTH) {
+            Some(word) if is_id(word) => {
+                clean.push_str("(id)");
+                LENGTH
+            }
+            _ => {
+                clean.push(first);
+                first.len_utf8()
+            }
+        };
+        rest = &rest[length..];
+    }
+    clean
 }
 
 fn difference(of: Of, upstream: String, ours: String) -> Option<Difference> {

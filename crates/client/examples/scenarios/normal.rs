@@ -161,6 +161,9 @@ fn object(object: &Value) -> Value {
         && let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut)
     {
         conditions.retain(|it| it["type"] != "Waiting");
+        for message in conditions.iter_mut().filter_map(|it| it.get_mut("message")) {
+            *message = Value::from(words(message.as_str().unwrap_or_default()));
+        }
         if conditions.is_empty() {
             status.remove("conditions");
         }

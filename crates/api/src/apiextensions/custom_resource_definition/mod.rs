@@ -4,11 +4,14 @@ mod approval;
 pub mod conversion;
 mod formats;
 pub mod naming;
+mod schemas;
+mod selectable;
 mod structure;
 #[cfg(test)]
 mod tests;
 mod v1beta1;
 mod validation;
+mod versions;
 
 use apimachinery::FieldErrors;
 use serde_json::json;

@@ -296,9 +296,16 @@ fn defaults_and_list_keys_fit_the_schema() {
         property(
             json!({ "type": "object", "properties": { "b": { "type": "string" } }, "default": { "a": 1 } }),
         ),
-        &[&format!(
-            "{path}.default: Invalid value: {{\"a\":1}}: must not have fields that the schema lacks"
-        )],
+        &[&format!("{path}.default: Invalid value: {{\"a\":1}}: must not have unknown fields")],
+    );
+    check(
+        property(json!({ "type": "string", "default": { "a": "b" } })),
+        &[
+            &format!(
+                "{path}.default: Invalid value: {{\"a\":\"b\"}}: must not have unknown fields"
+            ),
+            &format!("{path}.default: Invalid value: \"object\":  in body must be of type string"),
+        ],
     );
     let list = |keys: Value| {
         json!({
@@ -316,8 +323,10 @@ fn defaults_and_list_keys_fit_the_schema() {
     check(
         property(list(json!(["b", "c"]))),
         &[
+            &format!(
+                "{path}.x-kubernetes-list-map-keys: Invalid value: [\"b\",\"c\"]: entries must all be names of item properties"
+            ),
             &format!("{path}.items.properties[b].default: Required value"),
-            &format!("{path}.x-kubernetes-list-map-keys[1]: Invalid value: \"c\""),
         ],
     );
     // An object within has metadata whose lists are not the author's; the rest is.
@@ -356,8 +365,8 @@ fn resources_within_resources_are_whole() {
     check(
         embedded(json!({ "type": "string" })),
         &[
-            &at(&format!("type: Invalid value: \"string\": {object}")),
             &at(&format!("properties: Required value: {nothing}")),
+            &at(&format!("type: Invalid value: \"string\": {object}")),
         ],
     );
     check(
@@ -390,6 +399,215 @@ fn resources_within_resources_are_whole() {
         &[
             "spec.validation.openAPIV3Schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
         ],
+    );
+}
+
+/// With another schema.
+fn with_schema(schema: Value) -> impl FnOnce(&mut Value) {
+    move |it| it["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+}
+
+#[test]
+fn branches_restrict_what_is_described_outside() {
+    let at = |rest: &str| format!("spec.validation.openAPIV3Schema.{rest}");
+    let branch = |branch: Value| {
+        with_schema(json!({
+            "type": "object",
+            "properties": { "x": { "type": "object", "properties": { "y": { "type": "string" } } } },
+            "anyOf": [branch],
+        }))
+    };
+    check(
+        branch(
+            json!({ "required": ["x"], "properties": { "x": { "properties": { "y": { "enum": ["a"] } } } } }),
+        ),
+        &[],
+    );
+    let forbidden = |word: &str, how: &str| {
+        at(&format!("anyOf[0].properties[x].not.{word}: Forbidden: must be {how} to be structural"))
+    };
+    check(
+        branch(json!({ "properties": { "x": { "not": {
+            "title": "t", "nullable": true, "default": 1, "additionalProperties": true,
+            "x-kubernetes-int-or-string": true, "x-kubernetes-list-map-keys": ["a"],
+        } } } })),
+        &[
+            &forbidden("additionalProperties", "undefined"),
+            &forbidden("default", "undefined"),
+            &forbidden("nullable", "false"),
+            &forbidden("title", "empty"),
+            &forbidden("x-kubernetes-int-or-string", "false"),
+            &forbidden("x-kubernetes-list-map-keys", "empty"),
+            &at("anyOf[0].properties[x].not.x-kubernetes-list-type: Required value"),
+        ],
+    );
+    check(
+        branch(json!({ "properties": { "z": {}, "metadata": {} } })),
+        &[
+            &at(
+                "anyOf[0].properties[metadata]: Forbidden: must not be specified in a nested context",
+            ),
+            &at(
+                "properties[metadata]: Required value: because it is defined in spec.validation.openAPIV3Schema.anyOf[0].properties[metadata]",
+            ),
+            &at(
+                "properties[z]: Required value: because it is defined in spec.validation.openAPIV3Schema.anyOf[0].properties[z]",
+            ),
+        ],
+    );
+    let port = |any_of: Value| {
+        with_schema(json!({ "type": "object", "properties": {
+            "port": { "x-kubernetes-int-or-string": true, "anyOf": any_of },
+        } }))
+    };
+    check(port(json!([{ "type": "integer" }, { "type": "string" }])), &[]);
+    check(
+        port(json!([{ "type": "string" }, { "type": "integer" }])),
+        &[
+            &at("properties[port].anyOf[0].type: Forbidden"),
+            &at("properties[port].anyOf[1].type: Forbidden"),
+        ],
+    );
+}
+
+#[test]
+fn nothing_is_said_of_the_structure_of_what_cannot_have_one() {
+    let at = |rest: &str| format!("spec.validation.openAPIV3Schema.{rest}");
+    check(
+        with_schema(json!({ "properties": { "a": { "id": "x", "default": { "b": 1 } } } })),
+        &[&at("properties[a].id: Forbidden: id is not supported")],
+    );
+    check(
+        with_schema(json!({ "type": "object", "$schema": "x" })),
+        &[
+            "spec.validation.openAPIV3Schema: Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported",
+        ],
+    );
+    // These are refused and say nothing, so that the rest can be read.
+    check(
+        with_schema(json!({ "dependencies": {} })),
+        &[
+            &at("type: Required value: must not be empty at the root"),
+            &at("dependencies: Forbidden: dependencies is not supported"),
+        ],
+    );
+}
+
+#[test]
+fn what_every_object_has_gets_no_default() {
+    let at = |rest: &str| format!("spec.validation.openAPIV3Schema.properties[metadata].{rest}");
+    check(
+        with_schema(json!({ "type": "object", "properties": { "metadata": {
+            "type": "object", "properties": { "name": { "type": "string", "default": "a" } },
+        } } })),
+        &[&at("properties[name].default: Forbidden: must not be set in top-level metadata")],
+    );
+}
+
+#[test]
+fn lists_that_merge_have_items_that_can_be_told_apart() {
+    let list = |rest: Value| {
+        let mut list = json!({ "type": "array" });
+        list.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        with_schema(json!({ "type": "object", "properties": { "x": list } }))
+    };
+    let at = |rest: &str| format!("spec.validation.openAPIV3Schema.properties[x].{rest}");
+    check(
+        list(json!({ "x-kubernetes-list-type": "set", "items": { "type": "object" } })),
+        &[&at(
+            "items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set",
+        )],
+    );
+    check(
+        list(json!({
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"],
+            "items": { "type": "string", "nullable": true },
+        })),
+        &[
+            &at(
+                "items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map",
+            ),
+            &at("items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is map"),
+        ],
+    );
+}
+
+#[test]
+fn a_status_of_its_own_leaves_little_to_the_root() {
+    let with_status = |schema: Value| {
+        move |it: &mut Value| {
+            with_schema(schema)(it);
+            it["spec"]["versions"][0]["subresources"] = json!({ "status": {} });
+        }
+    };
+    check(with_status(json!({ "type": "object", "description": "d" })), &[]);
+    check(
+        with_status(json!({ "type": "object", "nullable": true })),
+        &[
+            "spec.validation.openAPIV3Schema: Invalid value: {\"nullable\":true,\"type\":\"object\"}: only [Description Type Format",
+            "spec.validation.openAPIV3Schema.nullable: Forbidden: nullable cannot be true at the root",
+        ],
+    );
+    check(
+        with_status(json!({ "type": "string" })),
+        &[
+            "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": only \"object\" is allowed as the type at the root",
+            "spec.validation.openAPIV3Schema.type: Invalid value: \"string\": must be object at the root",
+        ],
+    );
+}
+
+#[test]
+fn what_versions_have_in_common_is_the_definitions() {
+    let two = |change: fn(&mut Value)| {
+        move |it: &mut Value| {
+            let mut second = it["spec"]["versions"][0].clone();
+            second["name"] = json!("v2");
+            second["storage"] = json!(false);
+            change(&mut second);
+            it["spec"]["versions"].as_array_mut().unwrap().push(second);
+            for version in it["spec"]["versions"].as_array_mut().unwrap() {
+                version["additionalPrinterColumns"] =
+                    json!([{ "name": "", "type": "string", "jsonPath": ".a" }]);
+            }
+        }
+    };
+    let columns = "spec.additionalPrinterColumns[0].name: Required value";
+    check(two(|_| {}), &[columns]);
+    check(
+        two(|it| it["schema"]["openAPIV3Schema"]["properties"]["x"] = json!({})),
+        &["spec.versions[1].schema.openAPIV3Schema.properties[x].type: Required value", columns],
+    );
+    check(
+        |it| it["spec"]["versions"] = json!(null),
+        &[
+            "spec.versions: Invalid value: null: must have exactly one version marked as storage version",
+            "status.storedVersions: Invalid value: null: must have at least one stored version",
+        ],
+    );
+}
+
+#[test]
+fn warnings_of_versions_are_for_those_that_go() {
+    let warning = |is_deprecated: bool, text: &str| {
+        let text = text.to_owned();
+        move |it: &mut Value| {
+            it["spec"]["versions"][0]["deprecated"] = json!(is_deprecated);
+            it["spec"]["versions"][0]["deprecationWarning"] = json!(text);
+        }
+    };
+    let path = "spec.versions[0].deprecationWarning: Invalid value:";
+    check(warning(true, "use v2"), &[]);
+    check(
+        warning(false, "use v2"),
+        &[&format!("{path} \"use v2\": can only be set for deprecated versions")],
+    );
+    check(warning(true, ""), &[&format!("{path} \"\": must not be an empty string")]);
+    check(
+        warning(true, "a\nb"),
+        &[&format!(
+            "{path} \"a\\nb\": must only contain printable UTF-8 characters; non-printable character found at index 1"
+        )],
     );
 }
 

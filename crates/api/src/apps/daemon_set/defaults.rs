@@ -14,6 +14,10 @@ pub(super) fn apply(object: &mut DaemonSet) {
     if strategy.type_.as_deref() == Some("RollingUpdate") {
         let rolling = strategy.rolling_update.get_or_insert_default();
         rolling.max_unavailable.get_or_insert(IntOrString::Int(1));
+    }
+    // Go's zeros: what there is of it is never absent.
+    if let Some(rolling) = &mut strategy.rolling_update {
+        rolling.max_unavailable.get_or_insert(IntOrString::Int(0));
         rolling.max_surge.get_or_insert(IntOrString::Int(0));
     }
     spec.revision_history_limit.get_or_insert(10);

@@ -30,6 +30,13 @@ fn a_minimal_one_gets_every_default() {
         "/spec/updateStrategy",
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
     );
+    check_created::<DaemonSet>(
+        daemon_set(
+            json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": "10%"}}}),
+        ),
+        "/spec/updateStrategy/rollingUpdate",
+        json!({"maxSurge": 0, "maxUnavailable": "10%"}),
+    );
     default("/spec/revisionHistoryLimit", json!(10));
     default("/spec/template/spec/restartPolicy", json!("Always"));
     default(

@@ -7,7 +7,6 @@ use apimachinery::field::Path;
 use apimachinery::validation::is_config_key;
 
 use crate::check;
-use crate::semantic;
 
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -42,10 +41,13 @@ pub(super) fn validate_update(
     if config_map.immutable != Some(true) {
         errors.forbidden(&Path::new("immutable"), detail);
     }
-    if !semantic::equal(&config_map.data, &stored.data) {
+    // A key that is there with nothing in it is a change.
+    let data = |it: &ConfigMap| it.data.clone().unwrap_or_default();
+    if data(config_map) != data(stored) {
         errors.forbidden(&Path::new("data"), detail);
     }
-    if !semantic::equal(&config_map.binary_data, &stored.binary_data) {
+    let binary = |it: &ConfigMap| it.binary_data.clone().unwrap_or_default();
+    if binary(config_map) != binary(stored) {
         errors.forbidden(&Path::new("binaryData"), detail);
     }
 }

@@ -194,6 +194,21 @@ fn an_affinity_changes_to_new_names_of_labels_alone() {
         );
         check_update(&stored, changed(key, value), Part::Main, &[&expected]);
     }
+    // No key is no name of a label; upstream says only that.
+    let stored = created::<PersistentVolume>(volume(json!({"nodeAffinity": affinity("z", "a")})));
+    let path = "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key";
+    let problem = |why: &str| format!("{path}: Invalid value: \"\": {why}");
+    check_update(
+        &stored,
+        changed("", "a"),
+        Part::Main,
+        &[
+            &problem("name part must be non-empty"),
+            &problem(
+                "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+            ),
+        ],
+    );
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn is_same_affinity(affinity: Option<&VolumeNodeAffinity>, old: &VolumeNodeAffin
 
 fn follow(new: Option<&[NodeSelectorRequirement]>, old: Option<&mut [NodeSelectorRequirement]>) {
     for (new, old) in new.into_iter().flatten().zip(old.into_iter().flatten()) {
-        if node_labels::stable_name(&old.key) == Some(new.key.as_str()) {
+        // Upstream takes no key at all for the new name of a label that has none.
+        if node_labels::stable_name(&old.key).unwrap_or_default() == new.key {
             old.key.clone_from(&new.key);
         }
     }

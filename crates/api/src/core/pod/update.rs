@@ -162,7 +162,7 @@ fn validate_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut Field
         if !is_old {
             let detail =
                 format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name);
-            errors.forbidden(&path.index(index), &detail);
+            errors.forbidden(&path.index(index).child("name"), &detail);
         }
     }
 }

@@ -42,6 +42,12 @@ fn type_and_immutable_secrets_never_change() {
             "data: Forbidden: field is immutable when `immutable` is set",
         ],
     );
+    check_update(
+        &stored,
+        json!({"immutable": true, "data": {"a": "eA==", "b": ""}}),
+        Part::Main,
+        &["data: Forbidden: field is immutable when `immutable` is set"],
+    );
 }
 
 #[test]

@@ -11,7 +11,6 @@ use apimachinery::field::Path;
 use apimachinery::validation::is_config_key;
 
 use crate::check::{self, text};
-use crate::semantic;
 
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -81,7 +80,9 @@ pub(super) fn validate_update(secret: &Secret, stored: &Secret, errors: &mut Fie
     if secret.immutable != Some(true) {
         errors.forbidden(&Path::new("immutable"), detail);
     }
-    if !semantic::equal(&secret.data, &stored.data) {
+    // A key that is there with nothing in it is a change.
+    let data = |it: &Secret| it.data.clone().unwrap_or_default();
+    if data(secret) != data(stored) {
         errors.forbidden(&Path::new("data"), detail);
     }
 }

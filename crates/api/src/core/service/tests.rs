@@ -86,6 +86,12 @@ fn problems_are_found() {
         &["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
     );
     check::<Service>(
+        service(json!({"ports": [{"port": 80}], "externalIPs": ["None"]})),
+        &[
+            "spec.externalIPs[0]: Invalid value: \"None\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        ],
+    );
+    check::<Service>(
         service(json!({"ports": [{"port": 80}], "externalIPs": ["127.0.0.1"]})),
         &[
             "spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range (127.0.0.0/8, ::1/128)",

@@ -41,7 +41,13 @@ pub(super) fn validate(service: &Service, errors: &mut FieldErrors) {
         validate_cluster_ips(service, spec, &path, errors);
     }
     for (index, address) in spec.external_ips.iter().flatten().enumerate() {
-        check::non_special_ip(address, &path.child("externalIPs").index(index), errors);
+        let path = path.child("externalIPs").index(index);
+        let mut found = FieldErrors::new();
+        addresses::validate_older_ip(address, &[], &path, &mut found);
+        if found.is_empty() {
+            check::non_special_ip(address, &path, &mut found);
+        }
+        errors.extend(found);
     }
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     check::one_of(type_, &types, &path.child("type"), errors);

@@ -10,15 +10,25 @@ use apimachinery::table::Column;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::cell;
 use crate::check::text;
 use crate::kind::{Part, Resource};
 use crate::version;
+use crate::{cell, codec};
 
 pub use k8s_openapi::api::networking::v1::IPAddress;
 
 impl Resource for IPAddress {
-    codec!();
+    fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        let mut address: Self = codec::decode(Self::FACTS.definition, bytes)?;
+        validation::mark_parent(&mut address.spec.parent_ref, bytes);
+        Ok(address)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        codec::encode_object(Self::FACTS.definition, self)
+    }
+
+    codec!(metadata);
 
     fn convert_stored(
         api_version: &str,

@@ -36,6 +36,11 @@ fn an_address_is_somebodys() {
         &["spec.parentRef: Required value"],
     );
     check::<IPAddress>(
+        address("10.0.0.1", json!({})),
+        &["spec.parentRef.resource: Required value", "spec.parentRef.name: Required value"],
+    );
+    check::<IPAddress>(address("10.0.0.1", json!(null)), &["spec.parentRef: Required value"]);
+    check::<IPAddress>(
         address("10.0.0.1", json!({"resource": "a/b", "namespace": "c/d"})),
         &[
             "spec.parentRef.resource: Invalid value: \"a/b\": may not contain '/'",

@@ -1,6 +1,8 @@
 //! What is wrong with an IPAddress.
 
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use apimachinery::FieldErrors;
@@ -9,6 +11,25 @@ use apimachinery::validation::{is_dns_subdomain, is_path_segment};
 
 use crate::check::{self, text};
 use crate::{addresses, codec, semantic};
+
+/// A parent of which nothing is said is another than none: it has a group without a name, which is
+/// what Services have.
+pub(super) fn mark_parent(parent: &mut ParentReference, json: &[u8]) {
+    #[derive(Deserialize)]
+    struct Object {
+        spec: Option<Spec>,
+    }
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(rename = "parentRef")]
+        parent: Option<IgnoredAny>,
+    }
+    if *parent == ParentReference::default()
+        && let Ok(Object { spec: Some(Spec { parent: Some(_) }) }) = serde_json::from_slice(json)
+    {
+        parent.group = Some(String::new());
+    }
+}
 
 pub(super) fn validate(address: &IPAddress, errors: &mut FieldErrors) {
     let name = text(address.metadata.name.as_ref());

@@ -138,8 +138,8 @@ fn validate_result(
     names::validate_pool(&result.pool, &path.child("pool"), errors);
     names::validate_label(&result.device, &path.child("device"), errors);
     binding_conditions::validate(
-        result.binding_conditions.as_deref().unwrap_or_default(),
-        result.binding_failure_conditions.as_deref().unwrap_or_default(),
+        result.binding_conditions.as_deref(),
+        result.binding_failure_conditions.as_deref(),
         path,
         errors,
     );

@@ -114,8 +114,8 @@ pub(super) fn validate_nodes(
 /// What a pod waits for before it is bound to the device, and what it takes of the node.
 pub(super) fn validate_binding(device: &Device, path: &Path, errors: &mut FieldErrors) {
     binding_conditions::validate(
-        device.binding_conditions.as_deref().unwrap_or_default(),
-        device.binding_failure_conditions.as_deref().unwrap_or_default(),
+        device.binding_conditions.as_deref(),
+        device.binding_failure_conditions.as_deref(),
         path,
         errors,
     );

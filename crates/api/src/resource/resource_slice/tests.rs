@@ -328,6 +328,12 @@ fn conditions_of_binding_go_with_those_of_failing() {
             "spec.devices[0].bindingConditions: Invalid value: null: bindingConditions are required to use bindingFailureConditions",
         ],
     );
+    refused(
+        device(json!({"bindingConditions": [], "bindingFailureConditions": ["a"]})),
+        &[
+            "spec.devices[0].bindingConditions: Invalid value: []: bindingConditions are required to use bindingFailureConditions",
+        ],
+    );
 }
 
 #[test]

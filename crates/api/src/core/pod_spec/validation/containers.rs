@@ -12,6 +12,7 @@ use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_env_var_name, is_port_name};
 
 use super::super::{as_container, is_sidecar};
+use super::downward::{self, Reader};
 use super::handlers::{refuse_handlers, validate_handlers};
 use super::mounts::{self, Volumes};
 use super::{claims, resources, security};
@@ -366,20 +367,12 @@ fn validate_env_source(
     let mut n_sources = 0;
     if let Some(field) = &source.field_ref {
         n_sources += 1;
-        let path = path.child("fieldRef");
-        if field.field_path.is_empty() {
-            errors.required(&path.child("fieldPath"), "");
-        } else if !is_downward_field(&field.field_path) {
-            let detail = "error converting fieldPath: field label not supported: ".to_owned();
-            let detail = detail + &field.field_path;
-            errors.invalid(&path.child("fieldPath"), field.field_path.as_str(), &detail);
-        }
+        downward::validate_field(field, Reader::Variable, &path.child("fieldRef"), errors);
     }
     if let Some(resource) = &source.resource_field_ref {
         n_sources += 1;
-        if resource.resource.is_empty() {
-            errors.required(&path.child("resourceFieldRef").child("resource"), "");
-        }
+        let path = path.child("resourceFieldRef");
+        downward::validate_resource(resource, Reader::Variable, &path, errors);
     }
     if let Some(key) = &source.config_map_key_ref {
         n_sources += 1;
@@ -402,29 +395,9 @@ fn validate_env_source(
         );
     } else if has_value {
         errors.invalid(path, "", "may not be specified when `value` is not empty");
-    }
-    if n_sources > 1 {
+    } else if n_sources > 1 {
         errors.invalid(path, "", "may not have more than one field specified at a time");
     }
-}
-
-/// What a container can learn about its pod by environment variables.
-fn is_downward_field(field: &str) -> bool {
-    const FIELDS: [&str; 10] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-        "spec.restartPolicy",
-    ];
-    FIELDS.contains(&field)
-        || field.starts_with("metadata.labels[")
-        || field.starts_with("metadata.annotations[")
 }
 
 fn validate_key_ref(name: &str, key: &str, path: &Path, errors: &mut FieldErrors) {

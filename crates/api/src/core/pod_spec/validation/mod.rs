@@ -3,6 +3,7 @@
 pub(crate) mod annotations;
 mod claims;
 mod containers;
+mod downward;
 mod handlers;
 mod mounts;
 mod projections;

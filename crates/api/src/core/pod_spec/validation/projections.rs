@@ -20,6 +20,7 @@ use crate::check::text;
 use crate::codec;
 use crate::core::volume_sources::relative;
 
+use super::downward;
 use super::volumes::validate_items;
 
 const KEY_TYPES: &[&str] =
@@ -104,9 +105,11 @@ fn validate_objects(
             paths.take_as(&item.path, name, errors);
         }
     }
-    let files = source.downward_api.iter().flat_map(|it| it.items.iter().flatten());
-    for file in files.filter(|it| !it.path.is_empty()) {
-        paths.take(&file.path, errors);
+    for file in source.downward_api.iter().flat_map(|it| it.items.iter().flatten()) {
+        downward::validate_file(file, &path.child("downwardAPI"), errors);
+        if !file.path.is_empty() {
+            paths.take(&file.path, errors);
+        }
     }
 }
 

@@ -191,3 +191,124 @@ fn label_keys_need_a_selector() {
         &[&format!("{path}[0]: Invalid value: \"app\": exists in both")],
     );
 }
+
+#[test]
+fn variables_tell_of_what_there_is() {
+    let path = "spec.containers[0].env[0].valueFrom";
+    let variable = |source: Value, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|it| format!("{path}{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        of_container(json!({"env": [{"name": "a", "valueFrom": source}]}), &expected);
+    };
+    variable(json!({"fieldRef": {"fieldPath": "metadata.labels['app']"}}), &[]);
+    variable(json!({"resourceFieldRef": {"resource": "limits.hugepages-2Mi"}}), &[]);
+    variable(
+        json!({"fieldRef": {"fieldPath": "metadata.labels"}}),
+        &[
+            ".fieldRef.fieldPath: Unsupported value: \"metadata.labels\": supported values: \"metadata.name\", \"metadata.namespace\"",
+        ],
+    );
+    variable(
+        json!({"fieldRef": {"fieldPath": "spec.x"}}),
+        &[
+            ".fieldRef.fieldPath: Invalid value: \"spec.x\": error converting fieldPath: field label not supported: spec.x",
+        ],
+    );
+    variable(
+        json!({"fieldRef": {"fieldPath": "spec.x['a']"}}),
+        &[
+            ".fieldRef.fieldPath: Invalid value: \"spec.x['a']\": error converting fieldPath: field label does not support subscript: spec.x['a']",
+        ],
+    );
+    variable(
+        json!({"resourceFieldRef": {"resource": "pods/log"}}),
+        &[
+            ".resourceFieldRef.resource: Unsupported value: \"pods/log\": supported values: \"limits.cpu\", \"limits.ephemeral-storage\"",
+        ],
+    );
+    variable(
+        json!({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "2"}}),
+        &[
+            ".resourceFieldRef.divisor: Invalid value: \"limits.cpu\": only divisor's values 1m and 1 are supported with the cpu resource",
+        ],
+    );
+    variable(
+        json!({"resourceFieldRef": {"resource": "limits.cpu"}, "secretKeyRef": {"name": "a", "key": "b"}}),
+        &[": Invalid value: \"\": may not have more than one field specified at a time"],
+    );
+    of_container(
+        json!({"env": [{"name": "a", "value": "b", "valueFrom": {
+            "resourceFieldRef": {"resource": "limits.cpu"}, "secretKeyRef": {"name": "a", "key": "b"},
+        }}]}),
+        &[&format!("{path}: Invalid value: \"\": may not be specified when `value` is not empty")],
+    );
+}
+
+#[test]
+fn files_tell_of_what_there_is() {
+    let files = json!({"items": [
+        {"path": "/a", "fieldRef": {"fieldPath": "status.podIP"}},
+        {"path": "..b", "resourceFieldRef": {"resource": "limits.cpu"}, "mode": 512},
+        {"path": ""},
+    ]});
+    let named = |path: &str| {
+        [
+            "path: Invalid value: \"/a\": must be a relative path",
+            "fieldRef.fieldPath: Unsupported value: \"status.podIP\": supported values: \"metadata.annotations\"",
+            "path: Invalid value: \"..b\": must not start with '..'",
+            "resourceFieldRef.containerName: Required value",
+            "mode: Invalid value: 512",
+            "path: Required value",
+        ]
+        .map(|it| format!("{path}.{it}"))
+        .into_iter()
+        .chain([format!("{path}: Required value: one of fieldRef and resourceFieldRef is required")])
+        .collect::<Vec<_>>()
+    };
+    for (volume, path) in [
+        (json!({"name": "a", "downwardAPI": files}), "spec.volumes[0].downwardAPI"),
+        (
+            json!({"name": "a", "projected": {"sources": [{"downwardAPI": files}]}}),
+            "spec.volumes[0].projected.sources[0].downwardAPI",
+        ),
+    ] {
+        let expected = named(path);
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        of_pod(json!({"volumes": [volume]}), &expected);
+    }
+}
+
+#[test]
+fn the_name_of_a_refused_volume_is_free() {
+    of_pod(
+        json!({"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": ""}}, {"name": "a", "emptyDir": {}}]}),
+        &["spec.volumes[0].persistentVolumeClaim.claimName: Required value"],
+    );
+    of_pod(
+        json!({"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]}),
+        &["spec.volumes[1].name: Duplicate value: \"a\""],
+    );
+    of_pod(
+        json!({"volumes": [{"name": "", "secret": {}}]}),
+        &[
+            "spec.volumes[0].secret.secretName: Required value",
+            "spec.volumes[0].name: Required value",
+        ],
+    );
+}
+
+#[test]
+fn an_image_that_is_one_source_too_many_needs_no_reference() {
+    let problems = |volume: Value| {
+        let spec = json!({"containers": [], "volumes": [volume]});
+        let mut errors = FieldErrors::new();
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        super::validate_of_pod(&spec, &Path::new("spec"), &mut errors);
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        problems(json!({"name": "a", "image": {}})),
+        ["spec.volumes[0].image.reference: Required value"]
+    );
+    assert_eq!(problems(json!({"name": "a", "image": {}, "emptyDir": {}})), [""; 0]);
+}

@@ -19,7 +19,7 @@ use crate::core::volume_sources::{
 };
 use crate::quantities;
 
-use super::projections;
+use super::{downward, projections};
 
 /// Returns the names of all volumes, for mounts to refer to.
 pub(super) fn validate_volumes(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
@@ -27,15 +27,21 @@ pub(super) fn validate_volumes(spec: &PodSpec, path: &Path, errors: &mut FieldEr
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {
         let path = path.index(index);
         let path_name = path.child("name");
+        let mut found = FieldErrors::new();
+        validate_sources(volume, &path, &mut found);
         if volume.name.is_empty() {
-            errors.required(&path_name, "");
+            found.required(&path_name, "");
         } else {
-            check::format(&volume.name, &is_dns_label(&volume.name), &path_name, errors);
+            check::format(&volume.name, &is_dns_label(&volume.name), &path_name, &mut found);
         }
-        if !names.insert(volume.name.clone()) {
-            errors.duplicate(&path_name, volume.name.as_str());
+        if names.contains(volume.name.as_str()) {
+            found.duplicate(&path_name, volume.name.as_str());
         }
-        validate_sources(volume, &path, errors);
+        // The name of one that is refused is still free.
+        if found.is_empty() {
+            names.insert(volume.name.as_str());
+        }
+        errors.extend(found);
     }
 }
 
@@ -62,6 +68,7 @@ fn validate_sources(volume: &Volume, path: &Path, errors: &mut FieldErrors) {
     // The first name is upstream's.
     sources.of_two_names(["downwarAPI", "downwardAPI"], downward, |it, path, errors| {
         validate_mode(it.default_mode, &path.child("defaultMode"), errors);
+        it.items.iter().flatten().for_each(|file| downward::validate_file(file, path, errors));
     });
     sources.of("fc", volume.fc.as_ref(), iscsi::fc);
     sources.of("flexVolume", volume.flex_volume.as_ref(), |it, path, errors| {
@@ -210,7 +217,9 @@ fn validate_image(source: &ImageVolumeSource, path: &Path, errors: &mut FieldErr
 /// What only a pod must have, and a template may leave to be filled in.
 pub(crate) fn validate_of_pod(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     for (index, volume) in spec.volumes.iter().flatten().enumerate() {
-        let image = volume.image.as_ref();
+        let others = Volume { image: None, ..volume.clone() };
+        let is_only = others == Volume { name: volume.name.clone(), ..Volume::default() };
+        let image = volume.image.as_ref().filter(|_| is_only);
         if image.is_some_and(|it| text(it.reference.as_ref()).is_empty()) {
             let path = path.child("volumes").index(index).child("image");
             errors.required(&path.child("reference"), "");
@@ -261,7 +270,7 @@ pub(super) fn validate_items(items: Option<&[KeyToPath]>, path: &Path, errors: &
     }
 }
 
-fn validate_mode(mode: Option<i32>, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_mode(mode: Option<i32>, path: &Path, errors: &mut FieldErrors) {
     if let Some(mode) = mode.filter(|it| !(0..=0o777).contains(it)) {
         errors.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive");
     }

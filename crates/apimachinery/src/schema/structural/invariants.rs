@@ -1,9 +1,10 @@
-//! What is said of the type of a node, and of nodes that are whole resources: the root, and those that
-//! say so (`x-kubernetes-embedded-resource`).
+//! What always holds of a structural schema, outside of branches: every node has a type, and those that
+//! are whole resources (the root, and those that say so by `x-kubernetes-embedded-resource`) are objects
+//! with an identity.
 
 use serde_json::{Map, Value};
 
-use super::flag;
+use super::{branches, flag, is_nothing, text};
 use crate::field::{FieldErrors, Path};
 
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
@@ -11,18 +12,44 @@ const OPEN: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+enum Level {
     Root,
-    /// Of fields, or of items.
-    Below(&'a str),
+    Item,
+    Field,
 }
 
 type Source = Map<String, Value>;
 
-pub(super) fn validate(source: &Source, place: Place<'_>, path: &Path, errors: &mut FieldErrors) {
+/// The reader of the schema bounds its depth.
+pub(super) fn validate(root: &Source, path: &Path, errors: &mut FieldErrors) {
+    validate_node(root, Level::Root, path, errors);
+    branches::validate_completeness(root, path, errors);
+}
+
+fn validate_node(source: &Source, level: Level, path: &Path, errors: &mut FieldErrors) {
+    let items = source.get("items").and_then(Value::as_object);
+    if text(source, "type") == "array" && items.is_none() {
+        errors.required(&path.child("items"), "must be specified");
+    }
+    if let Some(items) = items {
+        validate_node(items, Level::Item, &path.child("items"), errors);
+    }
+    for (name, field) in fields(source).into_iter().flatten() {
+        if let Value::Object(field) = field {
+            validate_node(field, Level::Field, &path.child("properties").key(name), errors);
+        }
+    }
+    if let Some(Value::Object(values)) = source.get("additionalProperties") {
+        validate_node(values, Level::Field, &path.child("additionalProperties"), errors);
+    }
     validate_exclusions(source, path, errors);
-    validate_type(source, place, path, errors);
-    let (is_root, is_embedded) = (place == Place::Root, flag(source, EMBEDDED));
+    branches::validate(source, path, errors);
+    validate_type(source, level, path, errors);
+    validate_resource(source, level == Level::Root, path, errors);
+}
+
+fn validate_resource(source: &Source, is_root: bool, path: &Path, errors: &mut FieldErrors) {
+    let is_embedded = flag(source, EMBEDDED);
     let more = path.child("additionalProperties");
     let has_more = matches!(source.get("additionalProperties"), Some(it) if *it != Value::Null);
     if has_more && is_root {
@@ -51,7 +78,7 @@ fn validate_exclusions(source: &Source, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_type(source: &Source, place: Place<'_>, path: &Path, errors: &mut FieldErrors) {
+fn validate_type(source: &Source, level: Level, path: &Path, errors: &mut FieldErrors) {
     let path = path.child("type");
     let kind = text(source, "type");
     if flag(source, EMBEDDED) && kind != "object" {
@@ -61,13 +88,14 @@ fn validate_type(source: &Source, place: Place<'_>, path: &Path, errors: &mut Fi
             other => errors.invalid(&path, other, detail),
         }
     } else if kind.is_empty() && !flag(source, INT_OR_STRING) && !flag(source, OPEN) {
-        let place = match place {
-            Place::Root => "at the root".to_owned(),
-            Place::Below(what) => format!("for {what}"),
+        let place = match level {
+            Level::Root => "at the root",
+            Level::Item => "for specified array items",
+            Level::Field => "for specified object fields",
         };
         errors.required(&path, &format!("must not be empty {place}"));
     }
-    if place == Place::Root && !kind.is_empty() && kind != "object" {
+    if level == Level::Root && !kind.is_empty() && kind != "object" {
         errors.invalid(&path, kind, "must be object at the root");
     }
 }
@@ -101,18 +129,10 @@ fn says_more_than_names(metadata: &Source) -> bool {
         ("properties", Value::Object(fields)) => {
             fields.keys().any(|it| it != "name" && it != "generateName")
         }
-        (_, Value::Null | Value::Bool(false)) => false,
-        (_, Value::String(text)) => !text.is_empty(),
-        (_, Value::Array(items)) => !items.is_empty(),
-        (_, Value::Object(fields)) => !fields.is_empty(),
-        _ => true,
+        (_, value) => !is_nothing(value),
     })
 }
 
 fn fields(source: &Source) -> Option<&Source> {
     source.get("properties").and_then(Value::as_object)
-}
-
-fn text<'a>(source: &'a Source, word: &str) -> &'a str {
-    source.get(word).and_then(Value::as_str).unwrap_or_default()
 }
