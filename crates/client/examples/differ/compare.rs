@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
+#[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What is not the same, the first of these.

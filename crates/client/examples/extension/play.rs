@@ -1,0 +1,194 @@
+//! One case on both servers, step by step.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::Result;
+use crate::allowed::Allowed;
+use crate::case::{self, Ask, Case, Step};
+use crate::compare::{Answer, Difference, Of, compare};
+use crate::normal::comparable;
+use crate::server::Server;
+use crate::verdict::verdict;
+
+/// How long something may take that is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long two servers may say different things of a new definition.
+const PATIENCE_OPEN_API: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Of an answer that is shown.
+const SHOWN_MAX: usize = 2_000;
+
+pub(crate) struct Pair {
+    pub(crate) upstream: Server,
+    pub(crate) ours: Server,
+}
+
+#[derive(Default)]
+pub(crate) struct Played {
+    pub(crate) n_alike: usize,
+    pub(crate) n_known: usize,
+    /// A text for each difference that is not known.
+    pub(crate) lines: Vec<String>,
+    /// What upstream answered.
+    pub(crate) verdicts: Vec<Value>,
+}
+
+pub(crate) async fn play(pair: &mut Pair, case: &Case, allowed: &Allowed) -> Result<Played> {
+    remove(pair, case).await?;
+    let mut played = Played::default();
+    let mut outcome = Ok(());
+    for step in &case.steps {
+        outcome = take(pair, case, step, allowed, &mut played).await;
+        if outcome.is_err() {
+            break;
+        }
+    }
+    remove(pair, case).await?;
+    if let Err(err) = outcome {
+        played.lines.push(format!("  was not played to its end: {err}"));
+    }
+    Ok(played)
+}
+
+async fn take(
+    pair: &mut Pair,
+    case: &Case,
+    step: &Step,
+    allowed: &Allowed,
+    played: &mut Played,
+) -> Result<()> {
+    match step {
+        Step::Ask(ask) => {
+            let upstream = send(&mut pair.upstream, ask).await?;
+            let ours = send(&mut pair.ours, ask).await?;
+            let kept = verdict(&ask.what, upstream.code, &upstream.body, &upstream.warnings);
+            played.verdicts.push(kept);
+            judge(case, &ask.what, [upstream, ours], allowed, played);
+        }
+        Step::Until(path, wanted) => {
+            for server in pair.both() {
+                let is_shown = async |it: &mut Server| {
+                    Ok(case::shows(&it.get(path).await?.body, wanted))
+                };
+                wait(&format!("{path} to show {wanted}"), server, is_shown).await?;
+            }
+        }
+        Step::UntilVerdict(ask, is_accepted) => {
+            for server in pair.both() {
+                let is_so = async |it: &mut Server| {
+                    Ok((send(it, ask).await?.code < 300) == *is_accepted)
+                };
+                wait(&ask.what, server, is_so).await?;
+            }
+        }
+        Step::OpenApi(group_version) => {
+            let [v2, v3] = published(pair, group_version).await?;
+            judge(case, &format!("OpenAPI v2 of {group_version}"), v2, allowed, played);
+            judge(case, &format!("OpenAPI v3 of {group_version}"), v3, allowed, played);
+        }
+    }
+    Ok(())
+}
+
+impl Pair {
+    fn both(&mut self) -> [&mut Server; 2] {
+        [&mut self.upstream, &mut self.ours]
+    }
+}
+
+async fn send(server: &mut Server, ask: &Ask) -> Result<Answer> {
+    let mut body = ask.body.clone();
+    if ask.is_blind {
+        let there = server.get(ask.path.split('?').next().unwrap_or_default()).await?;
+        body["metadata"]["resourceVersion"] = there.body["metadata"]["resourceVersion"].clone();
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let Ask { method, path, content_type, accept, .. } = ask;
+    server.call_accepting(accept, method, path, content_type, &body).await
+}
+
+async fn wait(
+    what: &str,
+    server: &mut Server,
+    is_done: impl AsyncFn(&mut Server) -> Result<bool>,
+) -> Result<()> {
+    let begun = Instant::now();
+    while !is_done(server).await? {
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("waited in vain for {what}").into());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
+}
+
+/// What both say of a group in OpenAPI v2 and v3, upstream's first. It is published a while after
+/// the definition: they are asked until they say the same.
+async fn published(pair: &mut Pair, group_version: &str) -> Result<[[Answer; 2]; 2]> {
+    let (group, version) = group_version.split_once('/').ok_or("GROUP/VERSION is expected")?;
+    let begun = Instant::now();
+    loop {
+        let mut said = Vec::new();
+        for server in pair.both() {
+            let v2 = server.get("/openapi/v2").await?;
+            let body = case::of_group(&v2.body, group, version);
+            let v3 = server.get(&format!("/openapi/v3/apis/{group_version}")).await?;
+            said.push((Answer { body, ..v2 }, v3));
+        }
+        let (Some(ours), Some(upstream)) = (said.pop(), said.pop()) else { continue };
+        let all = [[upstream.0, ours.0], [upstream.1, ours.1]];
+        let is_same = all.iter().all(|[upstream, ours]| compare(upstream, ours).is_none());
+        let is_there = all[0][0].body["definitions"].as_object().is_some_and(|it| !it.is_empty());
+        if is_same && is_there || begun.elapsed() > PATIENCE_OPEN_API {
+            return Ok(all);
+        }
+        tokio::time::sleep(LOOK_EVERY * 5).await;
+    }
+}
+
+fn judge(
+    case: &Case,
+    what: &str,
+    answers: [Answer; 2],
+    allowed: &Allowed,
+    played: &mut Played,
+) {
+    let [upstream, ours] = answers.map(|it| Answer { body: comparable(&it.body), ..it });
+    let Some(difference) = compare(&upstream, &ours).or_else(|| warnings(&upstream, &ours)) else {
+        played.n_alike += 1;
+        return;
+    };
+    if allowed.reason(&case.name, what, &difference).is_some() {
+        played.n_known += 1;
+        return;
+    }
+    let cut = |it: &str| it.chars().take(SHOWN_MAX).collect::<String>();
+    played.lines.push(format!(
+        "  {what}: {}\n    upstream  {}\n    ours      {}",
+        difference.of.name(),
+        cut(&difference.upstream),
+        cut(&difference.ours)
+    ));
+}
+
+fn warnings(upstream: &Answer, ours: &Answer) -> Option<Difference> {
+    let text = |it: &Answer| format!("warnings: {}", it.warnings.join("; "));
+    let (upstream, ours) = (text(upstream), text(ours));
+    (upstream != ours).then_some(Difference { of: Of::Message, upstream, ours })
+}
+
+/// What the case made, the last first, until it is gone.
+async fn remove(pair: &mut Pair, case: &Case) -> Result<()> {
+    for server in pair.both() {
+        for path in case.made.iter().rev() {
+            let is_gone = async |it: &mut Server| {
+                let code = it.call("DELETE", path, "application/json", "").await?.code;
+                Ok(code == 404)
+            };
+            wait(&format!("the end of {path}"), server, is_gone).await?;
+        }
+    }
+    Ok(())
+}
