@@ -134,7 +134,7 @@ fn operation(operation: &Operation) -> Value {
     );
     let mut rendered = json!({
         "operationId": operation.id,
-        "tags": [tag(operation)],
+        "tags": [operation.tag],
         "parameters": operation.parameters.iter().map(parameter).collect::<Vec<_>>(),
         "responses": {
             "200": { "description": "OK", "content": answer },
@@ -160,11 +160,3 @@ fn operation(operation: &Operation) -> Value {
     rendered
 }
 
-/// `apps_v1`
-pub(super) fn tag(operation: &Operation) -> String {
-    let group = match operation.kind.group.split('.').next() {
-        None | Some("") => "core",
-        Some(first) => first,
-    };
-    format!("{group}_{}", operation.kind.version)
-}

@@ -179,7 +179,7 @@ impl Family {
         api_version: &str,
     ) -> Result<Option<Bytes>, String> {
         if self.stored.is_custom() {
-            return Ok(with_api_version(json, api_version));
+            return self.convert_custom(json, api_version);
         }
         let from = api_version_of(json).unwrap_or_default();
         if from == api_version {
@@ -193,6 +193,17 @@ impl Family {
         let mut served = kind.served_from(hub.as_ref()).unwrap_or(hub);
         let version = served.meta_mut().resource_version.take();
         let json = Bytes::from(served.encode());
+        let version = version.and_then(|it| it.parse().ok());
+        Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
+    }
+
+    /// The versions differ in `apiVersion`, and in what each of them knows.
+    fn convert_custom(&self, json: &Bytes, api_version: &str) -> Result<Option<Bytes>, String> {
+        let Some(renamed) = with_api_version(json, api_version) else { return Ok(None) };
+        let Some(kind) = self.kind_of(api_version) else { return Ok(Some(renamed)) };
+        let mut object = kind.decode(&renamed).map_err(|err| err.to_string())?;
+        let version = object.meta_mut().resource_version.take();
+        let json = Bytes::from(object.encode());
         let version = version.and_then(|it| it.parse().ok());
         Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
     }

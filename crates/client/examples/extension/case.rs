@@ -265,16 +265,3 @@ pub(crate) fn shows(seen: &Value, wanted: &Value) -> bool {
         (seen, wanted) => seen == wanted,
     }
 }
-
-/// What OpenAPI v2 says of a group: its definitions, and its paths.
-pub(crate) fn of_group(document: &Value, group: &str, version: &str) -> Value {
-    let reversed: Vec<&str> = group.split('.').rev().collect();
-    let prefix = format!("{}.{version}.", reversed.join("."));
-    let root = format!("/apis/{group}/{version}");
-    let chosen = |field: &str, prefix: &str| -> Value {
-        let all = document[field].as_object().into_iter().flatten();
-        let all = all.filter(|(name, _)| name.starts_with(prefix));
-        all.map(|(name, it)| (name.clone(), it.clone())).collect::<Map<_, _>>().into()
-    };
-    json!({"definitions": chosen("definitions", &prefix), "paths": chosen("paths", &root)})
-}

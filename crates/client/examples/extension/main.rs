@@ -24,6 +24,7 @@ mod compare;
 mod connect;
 mod normal;
 mod play;
+mod published;
 #[path = "../differ/schema.rs"]
 #[expect(dead_code, reason = "shared with the differ, which needs all of it")]
 mod schema;
