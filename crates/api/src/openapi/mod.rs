@@ -82,7 +82,8 @@ fn custom_definitions(
     schema.insert("type".to_owned(), json!("object"));
     schema.insert("x-kubernetes-group-version-kind".to_owned(), gvk(&names.kind));
 
-    let mut properties = type_and_metadata(built_in, "ConfigMapList");
+    let mut properties = type_and_metadata(built_in, "ConfigMap");
+    properties.extend(type_and_metadata(built_in, "ConfigMapList").remove_entry("metadata"));
     let items = json!({
         "type": "array",
         "items": reference(&definition),

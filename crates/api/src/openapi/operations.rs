@@ -176,7 +176,8 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
         action,
         id: operation_id(action, kind, &named(kind, subresource)),
         tag: tag(kind),
-        kind: target.clone(),
+        // Upstream names the custom kind itself, for its scale too.
+        kind: if kind.is_custom() { names.gvk() } else { target.clone() },
         body: match action {
             "get" => None,
             "patch" => Some(format!("{META}.Patch")),

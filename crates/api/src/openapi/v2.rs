@@ -118,6 +118,7 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     if preserves {
         object.remove("properties");
         object.remove("items");
+        object.remove("required");
         object.remove("type");
     }
     // Numbers or texts are texts in version 2.

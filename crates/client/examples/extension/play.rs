@@ -64,9 +64,11 @@ async fn take(
         Step::Ask(ask) => {
             let upstream = send(&mut pair.upstream, ask).await?;
             let ours = send(&mut pair.ours, ask).await?;
-            let kept = verdict(&ask.what, upstream.code, &upstream.body, &upstream.warnings);
+            let mut kept = verdict(&ask.what, upstream.code, &upstream.body, &upstream.warnings);
+            if !judge(case, &ask.what, [upstream, ours], allowed, played) {
+                kept["differs"] = true.into();
+            }
             played.verdicts.push(kept);
-            judge(case, &ask.what, [upstream, ours], allowed, played);
         }
         Step::Until(path, wanted) => {
             for server in pair.both() {
@@ -153,22 +155,23 @@ async fn published(pair: &mut Pair, group_version: &str) -> Result<Vec<(String, 
     }
 }
 
+/// Whether they are alike.
 fn judge(
     case: &Case,
     what: &str,
     answers: [Answer; 2],
     allowed: &Allowed,
     played: &mut Played,
-) {
+) -> bool {
     let [upstream, ours] = answers.map(|it| Answer { body: comparable(&it.body), ..it });
     let difference = compare(&upstream, &ours).filter(|it| !is_order(it, &upstream));
     let Some(difference) = difference.or_else(|| warnings(&upstream, &ours)) else {
         played.n_alike += 1;
-        return;
+        return true;
     };
     if allowed.reason(&case.name, what, &difference).is_some() {
         played.n_known += 1;
-        return;
+        return false;
     }
     let cut = |it: &str| it.chars().take(SHOWN_MAX).collect::<String>();
     played.lines.push(format!(
@@ -177,6 +180,7 @@ fn judge(
         cut(&difference.upstream),
         cut(&difference.ours)
     ));
+    false
 }
 
 /// Of several causes that are the same, a message names one or the other first: Go's maps have no

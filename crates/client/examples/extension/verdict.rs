@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::normal;
+use super::normal;
 
 pub(crate) fn verdict(what: &str, code: u16, body: &Value, warnings: &[String]) -> Value {
     let mut kept = Map::new();
