@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json};
 use super::type_and_metadata;
 
 /// Of all fields, however deep. The whole object is completed by whoever knows what it is.
-pub(super) fn complete_fields(schema: &mut Map<String, Value>, built_in: &BTreeMap<&str, &RawValue>) {
+pub(super) fn complete_fields(
+    schema: &mut Map<String, Value>,
+    built_in: &BTreeMap<&str, &RawValue>,
+) {
     for (keyword, value) in schema {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(fields)) => {

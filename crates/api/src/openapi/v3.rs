@@ -159,4 +159,3 @@ fn operation(operation: &Operation) -> Value {
     }
     rendered
 }
-

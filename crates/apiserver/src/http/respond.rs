@@ -79,7 +79,12 @@ fn in_protobuf(
                 .collect();
             let names = (form.api_version, "PartialObjectMetadataList");
             let items = items.iter().map(String::as_bytes);
-            protobuf::encode_list(metadata_message(), names, list_meta(list, false).as_bytes(), items)
+            protobuf::encode_list(
+                metadata_message(),
+                names,
+                list_meta(list, false).as_bytes(),
+                items,
+            )
         }
         (Outcome::List(list), Shape::Plain) => protobuf_list(kind, list),
         (Outcome::Object(_), _) => return Err(no_list(kind)),

@@ -134,7 +134,12 @@ impl Kinds {
             ("v1", "Namespace", "namespaces", false),
             ("v1", "Pod", "pods", true),
             ("apps/v1", "Deployment", "deployments", true),
-            ("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false),
+            (
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                "customresourcedefinitions",
+                false,
+            ),
         ];
         let registrations = [
             ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
@@ -198,8 +203,7 @@ impl Kinds {
         let part = step["part"].as_str().map(|it| format!("/{it}")).unwrap_or_default();
         let mut query: Vec<&str> = step["query"].as_str().into_iter().collect();
         query.extend((verb == "apply").then_some("fieldManager=case"));
-        let query =
-            if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
         let body = match verb {
             "patch" => step["patch"].clone(),
             "get" | "list" | "delete" | "until" => Value::Null,

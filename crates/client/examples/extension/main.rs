@@ -23,14 +23,14 @@ mod compare;
 #[expect(dead_code, reason = "shared with the load, which needs all of it")]
 mod connect;
 mod normal;
+#[path = "../differ/place.rs"]
+#[expect(dead_code, reason = "shared with the differ, which needs all of it")]
+mod place;
 mod play;
 mod published;
 #[path = "../differ/schema.rs"]
 #[expect(dead_code, reason = "shared with the differ, which needs all of it")]
 mod schema;
-#[path = "../differ/place.rs"]
-#[expect(dead_code, reason = "shared with the differ, which needs all of it")]
-mod place;
 #[path = "../differ/server.rs"]
 #[expect(dead_code, reason = "shared with the differ, which needs all of it")]
 mod server;

@@ -38,7 +38,7 @@ fn without(value: &Value, is_own: &dyn Fn(&str) -> bool) -> Value {
     }
 }
 
-/// Ages of seconds are none that two servers have in common.
+/// Times, and ages of seconds, are none that two servers have in common.
 fn cells(cells: &Value) -> Value {
     let is_age = |it: &str| {
         let number = it.strip_suffix('s').or_else(|| it.strip_suffix('m'));
@@ -46,6 +46,7 @@ fn cells(cells: &Value) -> Value {
     };
     let cell = |it: &Value| match it {
         Value::String(text) if is_age(text) => "<age>".into(),
+        Value::String(text) if text.len() == 20 && text.ends_with('Z') => "<time>".into(),
         other => other.clone(),
     };
     cells.as_array().into_iter().flatten().map(cell).collect()

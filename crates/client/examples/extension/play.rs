@@ -72,17 +72,15 @@ async fn take(
         }
         Step::Until(path, wanted) => {
             for server in pair.both() {
-                let is_shown = async |it: &mut Server| {
-                    Ok(case::shows(&it.get(path).await?.body, wanted))
-                };
+                let is_shown =
+                    async |it: &mut Server| Ok(case::shows(&it.get(path).await?.body, wanted));
                 wait(&format!("{path} to show {wanted}"), server, is_shown).await?;
             }
         }
         Step::UntilVerdict(ask, is_accepted) => {
             for server in pair.both() {
-                let is_so = async |it: &mut Server| {
-                    Ok((send(it, ask).await?.code < 300) == *is_accepted)
-                };
+                let is_so =
+                    async |it: &mut Server| Ok((send(it, ask).await?.code < 300) == *is_accepted);
                 wait(&ask.what, server, is_so).await?;
             }
         }

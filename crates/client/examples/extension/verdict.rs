@@ -34,7 +34,7 @@ fn refused(status: &Value) -> Map<String, Value> {
     kept
 }
 
-/// Of a definition its status alone: the rest is what was sent.
+/// Of a definition its status alone: the rest is what was sent. Of columns what they hold.
 fn accepted(body: &Value) -> Map<String, Value> {
     let mut object = normal::plain(body);
     if let Some(fields) = object.as_object_mut() {
@@ -44,6 +44,9 @@ fn accepted(body: &Value) -> Map<String, Value> {
             fields.remove("spec");
         }
         fields.remove("kind");
+        let columns = fields.get_mut("columnDefinitions").and_then(Value::as_array_mut);
+        let columns = columns.into_iter().flatten().filter_map(Value::as_object_mut);
+        columns.for_each(|it| drop(it.remove("description")));
     }
     [("object".to_owned(), object)].into_iter().collect()
 }
