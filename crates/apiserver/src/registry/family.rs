@@ -169,7 +169,15 @@ impl Family {
         if !self.stored.is_custom() {
             return Ok(json.clone());
         }
-        self.convert(json.clone(), &self.stored_api_version).await
+        let converted = self.convert(json.clone(), &self.stored_api_version).await?;
+        // What the stored version does not know is not stored. A webhook's answer was read by it.
+        match self.kind_of(&self.stored_api_version) {
+            Some(kind) if !self.is_slow() && converted != *json => {
+                let object = kind.decode(&converted).map_err(unreadable)?;
+                Ok(Bytes::from(object.encode()))
+            }
+            _ => Ok(converted),
+        }
     }
 
     /// `None` if there is nothing to convert.
@@ -179,7 +187,7 @@ impl Family {
         api_version: &str,
     ) -> Result<Option<Bytes>, String> {
         if self.stored.is_custom() {
-            return self.convert_custom(json, api_version);
+            return Ok(with_api_version(json, api_version));
         }
         let from = api_version_of(json).unwrap_or_default();
         if from == api_version {
@@ -193,17 +201,6 @@ impl Family {
         let mut served = kind.served_from(hub.as_ref()).unwrap_or(hub);
         let version = served.meta_mut().resource_version.take();
         let json = Bytes::from(served.encode());
-        let version = version.and_then(|it| it.parse().ok());
-        Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
-    }
-
-    /// The versions differ in `apiVersion`, and in what each of them knows.
-    fn convert_custom(&self, json: &Bytes, api_version: &str) -> Result<Option<Bytes>, String> {
-        let Some(renamed) = with_api_version(json, api_version) else { return Ok(None) };
-        let Some(kind) = self.kind_of(api_version) else { return Ok(Some(renamed)) };
-        let mut object = kind.decode(&renamed).map_err(|err| err.to_string())?;
-        let version = object.meta_mut().resource_version.take();
-        let json = Bytes::from(object.encode());
         let version = version.and_then(|it| it.parse().ok());
         Ok(Some(version.map(|it| with_version(&json, it)).unwrap_or(json)))
     }

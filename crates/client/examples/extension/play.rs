@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::allowed::Allowed;
@@ -66,7 +66,7 @@ async fn take(
             let ours = send(&mut pair.ours, ask).await?;
             let mut kept = verdict(&ask.what, upstream.code, &upstream.body, &upstream.warnings);
             if !judge(case, &ask.what, [upstream, ours], allowed, played) {
-                kept["differs"] = true.into();
+                kept = json!({"what": ask.what, "code": kept["code"], "differs": true});
             }
             played.verdicts.push(kept);
         }
