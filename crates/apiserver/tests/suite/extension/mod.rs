@@ -59,7 +59,11 @@ async fn play(case: &Case, expected: &[Value]) -> Vec<String> {
             Step::UntilVerdict(ask, is_accepted) => {
                 while (send(&mut connection, ask).await.0 < 300) != *is_accepted {}
             }
-            Step::OpenApi(_) => {}
+            Step::OpenApi(version) => {
+                let path = format!("/openapi/v3/apis/{version}");
+                let (code, _) = connection.call("GET", &path, &Value::Null).await;
+                assert_eq!(code, 200, "{path}");
+            }
         }
     }
     differences.extend(expected.map(|it| format!("not asked: {it}")));
