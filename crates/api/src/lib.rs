@@ -92,7 +92,7 @@ pub use interned::{Interned, Pairs};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;
 pub use object::{ApiObject, Dynamic, Meta, Stored};
-pub use schemas::schema;
+pub use schemas::{object_meta_description, schema};
 pub use served::kinds;
 pub use version::Version;
 pub use view::{Identified, View};

@@ -183,7 +183,7 @@ fn a_change_is_written_in_every_way() {
 }
 
 fn check(upstream: (u16, Value), ours: (u16, Value), expected: Option<Of>) {
-    let answer = |(code, body)| Answer { code, body };
+    let answer = |(code, body)| Answer { code, body, warnings: Vec::new() };
     let found = compare(&answer(upstream), &answer(ours));
     assert_eq!(found.map(|it| it.of), expected);
 }

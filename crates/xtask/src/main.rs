@@ -33,6 +33,8 @@ const USAGE: &str = "usage: cargo xtask <command>
   diff api           [--requests N] [--kind K] [--seed S] [--show N]: objects of every kind, made from schemas and changed, written in
                      every way in dry run on our API server and on the one that UPSTREAM_KUBECONFIG names: what a client could tell apart
   diff controllers   --upstream PATH [--case NAME]: scenarios under that kube-controller-manager and under ours: what is otherwise at rest
+  diff extension     [--case NAME] [--record]: definitions, custom objects, policies and webhooks on our API server and on the one that
+                     UPSTREAM_KUBECONFIG names: verdicts, objects, warnings, OpenAPI; --record keeps what upstream answered, for the tests
   dist               a tarball of the release binary with unit, completions, documents and checksum
   install-test-deps  installs the Debian, Python and JavaScript packages that the tests need";
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         ["conformance", rest @ ..] => test::conformance(rest),
         ["diff", "api", rest @ ..] => diff::api(&root(), rest),
         ["diff", "controllers", rest @ ..] => diff::controllers(&root(), rest),
+        ["diff", "extension", rest @ ..] => diff::extension(&root(), rest),
         ["dist"] => dist::make(&root()),
         ["install-test-deps"] => test_deps::install(&root()).map(|_| ()),
         _ => {

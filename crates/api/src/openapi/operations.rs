@@ -52,6 +52,8 @@ pub(super) struct Operation {
     pub(super) action: &'static str,
     /// Unique in a document: `listAppsV1NamespacedDeployment`.
     pub(super) id: String,
+    /// `apps_v1`: of the group and version of the path.
+    pub(super) tag: String,
     pub(super) kind: GroupVersionKind,
     /// Definitions of the body and of the answer. An answer without one is text.
     pub(super) body: Option<String>,
@@ -151,7 +153,8 @@ fn main_operation(
     Operation {
         method,
         action,
-        id: operation_id(action, kind, &format!("{scope}{}", names.kind)),
+        id: operation_id(action, kind, &scoped(scope, &names.kind)),
+        tag: tag(kind),
         kind: names.gvk(),
         body,
         answer: Some(answer),
@@ -171,8 +174,10 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
     let operation = |method: &'static str, action: &'static str| Operation {
         method,
         action,
-        id: operation_id(action, kind, &format!("{}{}", names.kind, capital(subresource.name))),
-        kind: target.clone(),
+        id: operation_id(action, kind, &named(kind, subresource)),
+        tag: tag(kind),
+        // Upstream names the custom kind itself, for its scale too.
+        kind: if kind.is_custom() { names.gvk() } else { target.clone() },
         body: match action {
             "get" => None,
             "patch" => Some(format!("{META}.Patch")),
@@ -206,7 +211,7 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
 /// `connectCoreV1GetPodExec`; reading a log is a plain GET.
 fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
     let names = kind.names();
-    let what = format!("{}{}", names.kind, capital(subresource.name));
+    let what = named(kind, subresource);
     let operation = |verb: &&'static str| {
         let (method, action) = match *verb {
             "get" if subresource.name == "log" => ("get", "get"),
@@ -223,6 +228,7 @@ fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
             method,
             action,
             id,
+            tag: tag(kind),
             kind: subresource.kind_below(names),
             body: None,
             answer: None,
@@ -234,20 +240,44 @@ fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
     Path { path: format!("{item}/{}", subresource.name), operations }
 }
 
-/// `patchAppsV1NamespacedDeployment`
+/// `NamespacedPodStatus`
+fn named(kind: &dyn Kind, subresource: &Subresource) -> String {
+    let scope = if kind.scope() == Scope::Namespaced { "Namespaced" } else { "" };
+    format!("{scope}{}{}", kind.names().kind, capital(subresource.name))
+}
+
+/// `NamespacedDeployment`, `DeploymentForAllNamespaces`
+fn scoped(scope: &str, kind: &str) -> String {
+    if scope == "ForAllNamespaces" { format!("{kind}{scope}") } else { format!("{scope}{kind}") }
+}
+
+/// `patchAppsV1NamespacedDeployment`, `deleteAppsV1CollectionNamespacedDeployment`
 fn operation_id(action: &str, kind: &dyn Kind, what: &str) -> String {
-    let verb = match action {
-        "get" => "read",
-        "post" => "create",
-        "put" => "replace",
-        other => other,
+    let (verb, of_all) = match action {
+        "get" => ("read", ""),
+        "post" => ("create", ""),
+        "put" => ("replace", ""),
+        "deletecollection" => ("delete", "Collection"),
+        other => (other, ""),
     };
-    let names = kind.names();
-    let group = match names.group.as_str() {
+    format!("{verb}{}{}{of_all}{what}", group(kind), capital(&kind.names().version))
+}
+
+/// `apps_v1`, `rbacAuthorization_v1`
+fn tag(kind: &dyn Kind) -> String {
+    let group = group(kind);
+    let mut letters = group.chars();
+    let first = letters.next().map(|it| it.to_ascii_lowercase());
+    let group: String = first.into_iter().chain(letters).collect();
+    format!("{group}_{}", kind.names().version)
+}
+
+/// `Core`, `RbacAuthorization`, `PkiTestDev`
+fn group(kind: &dyn Kind) -> String {
+    match kind.names().group.as_str() {
         "" => "Core".to_owned(),
-        group => group.split(['.', '-']).map(capital).collect(),
-    };
-    format!("{verb}{group}{}{what}", capital(&names.version))
+        group => group.trim_end_matches(".k8s.io").split(['.', '-']).map(capital).collect(),
+    }
 }
 
 fn capital(word: &str) -> String {

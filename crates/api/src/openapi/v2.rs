@@ -9,7 +9,6 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::operations::{Operation, Parameter, paths};
-use super::v3::tag;
 use super::{custom_definitions, gnostic, merge};
 use crate::kind::Kind;
 use crate::schemas::{REF_PREFIX, Written};
@@ -53,6 +52,7 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
         .collect();
     let custom = kinds.iter().flat_map(|it| custom_definitions(&built_in, it.as_ref()));
     definitions.extend(custom.map(|(name, mut schema)| {
+        prune_defaults(&mut schema);
         close(&mut schema);
         (name, schema)
     }));
@@ -74,7 +74,7 @@ fn close(schema: &mut Value) {
 }
 
 /// Clients of version 2 take a default for a value that the server fills in; those of built-in
-/// types are not always. Upstream leaves them out as well, and keeps those of custom resources.
+/// types are not always. Upstream leaves out those of custom resources as well.
 fn prune_defaults(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     object.remove("default");
@@ -118,6 +118,7 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     if preserves {
         object.remove("properties");
         object.remove("items");
+        object.remove("required");
         object.remove("type");
     }
     // Numbers or texts are texts in version 2.
@@ -155,7 +156,7 @@ fn operation(operation: &Operation) -> Value {
     let answer = operation.answer.as_deref().map_or_else(|| json!({ "type": "string" }), reference);
     json!({
         "operationId": operation.id,
-        "tags": [tag(operation)],
+        "tags": [operation.tag],
         "consumes": ["*/*"],
         "produces": ["application/json", "application/yaml"],
         "parameters": parameters,

@@ -134,7 +134,7 @@ fn operation(operation: &Operation) -> Value {
     );
     let mut rendered = json!({
         "operationId": operation.id,
-        "tags": [tag(operation)],
+        "tags": [operation.tag],
         "parameters": operation.parameters.iter().map(parameter).collect::<Vec<_>>(),
         "responses": {
             "200": { "description": "OK", "content": answer },
@@ -158,13 +158,4 @@ fn operation(operation: &Operation) -> Value {
             json!({ "content": content(body, types), "required": is_required });
     }
     rendered
-}
-
-/// `apps_v1`
-pub(super) fn tag(operation: &Operation) -> String {
-    let group = match operation.kind.group.split('.').next() {
-        None | Some("") => "core",
-        Some(first) => first,
-    };
-    format!("{group}_{}", operation.kind.version)
 }

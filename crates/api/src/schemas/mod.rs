@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::OnceLock;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use apimachinery::schema::{Definitions, SchemaRef};
@@ -43,6 +44,23 @@ impl Written {
     pub(crate) fn by_name(&self) -> BTreeMap<&str, &RawValue> {
         serde_json::from_str(&self.0).expect("the build wrote a JSON object")
     }
+}
+
+/// What is said of a field that every object's metadata has.
+pub fn object_meta_description(field: &str) -> &'static str {
+    static DESCRIPTIONS: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    let all = DESCRIPTIONS.get_or_init(|| {
+        const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+        let written = Written::inflate();
+        let schema = serde_json::from_str::<Value>(written.by_name()[OBJECT_META].get());
+        let schema = schema.expect("the build wrote JSON");
+        let text = |it: &str| {
+            let text = schema["properties"][it]["description"].as_str().unwrap_or_default();
+            (it.to_owned(), text.to_owned())
+        };
+        ["name", "creationTimestamp"].map(text).into()
+    });
+    all.get(field).map(String::as_str).unwrap_or_default()
 }
 
 fn inflate(bytes: &[u8]) -> String {

@@ -99,7 +99,7 @@ fn every_key_of_a_list_item_has_a_default_for_those_who_leave_it_out() {
 
 #[test]
 fn fields_know_what_they_are_when_left_out() {
-    let check = |definition: &str, path: &str, expected: serde_json::Value| {
+    let check = |definition: &str, path: &str, expected: Value| {
         assert_eq!(at(definition, path).default, Some(expected), "{definition} {path}");
     };
     let pod = "io.k8s.api.core.v1.Pod";

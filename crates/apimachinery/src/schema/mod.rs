@@ -4,6 +4,7 @@
 mod correlation;
 mod definitions;
 mod duration;
+mod embedded;
 mod format;
 mod go;
 mod go_text;
@@ -230,7 +231,7 @@ impl Schema {
         path: &Path,
         errors: &mut FieldErrors,
     ) {
-        values::validate_embedded(self, value, path, errors);
+        embedded::validate(self, value, path, errors);
     }
 
     /// The third: nothing is twice in lists where it must not be.

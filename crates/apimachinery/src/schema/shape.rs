@@ -47,12 +47,19 @@ pub(super) fn prune(
     }
 }
 
-/// Fills in what is missing, and what is null but may not be; whether there was any.
+/// Fills in what is missing, and what is null but may not be: without a default that goes. Whether
+/// there was any.
 pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
     let schema = schema.resolve();
     let mut is_changed = false;
     match value {
         Value::Object(fields) => {
+            let n_fields = fields.len();
+            fields.retain(|name, value| {
+                let is_idle = |it: &SchemaRef| !it.nullable && it.default.is_none();
+                !(value.is_null() && schema.field(name).is_some_and(is_idle))
+            });
+            is_changed |= fields.len() < n_fields;
             for (name, field) in &schema.properties {
                 is_changed |= fill_in(fields, name, field);
             }

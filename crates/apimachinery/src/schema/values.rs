@@ -109,42 +109,76 @@ fn validate_new(
     errors: &mut FieldErrors,
 ) {
     let schema = schema.resolve();
-    if value.is_null() && schema.nullable {
-        return;
-    }
-    if !has_type(schema.kind, value) {
-        wrong_type(type_name(schema.kind), value, path, errors);
-        if schema.kind == Type::Integer && value.is_number() {
-            // Upstream looks at numbers once more.
-            let format = match schema.format.as_str() {
-                "" => "(default format)".to_owned(),
-                format => format!("with format {format}"),
-            };
-            let what = format!("Checked value must be of type integer {format} in {path}");
-            errors.invalid(left.origin, "", &what);
-        }
-        return;
+    if !(value.is_null() && schema.nullable) {
+        check_type(schema.kind, &schema.format, value, path, left.origin, errors);
     }
     match value {
         Value::Object(fields) => validate_fields(&schema, fields, (before, path), left, errors),
         Value::Array(items) => validate_items(&schema, items, (before, path), left, errors),
-        Value::String(text) if schema.kind == Type::String && !has_format(&schema.format, text) => {
-            let detail = format!("{path} in body must be of type {}: {text:?}", schema.format);
-            errors.invalid(path, text.as_str(), &detail);
-        }
-        _ => {}
+        Value::String(text) => check_format(&schema.format, text, path, errors),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
     if let Some(Value::Object(checks)) = schema.checks.as_deref() {
         let patterns = schema.patterns.get_or_init(|| compiled(checks));
-        let scope = Scope { patterns, left };
-        scope.validate_pattern(checks, value, path, errors);
-        scope.validate(checks, value, path, errors);
+        Scope { patterns, left }.validate(checks, value, path, errors);
     }
 }
 
+/// What is of another type is held against the rest of the schema all the same.
+fn check_type(
+    kind: Type,
+    format: &str,
+    value: &Value,
+    path: &Path,
+    origin: &Path,
+    errors: &mut FieldErrors,
+) {
+    if !has_type(kind, value) {
+        wrong_type(kind, format, value, path, errors);
+    }
+    // Upstream looks at numbers once more.
+    if let Value::Number(number) = value
+        && !fits(kind, format, number)
+    {
+        let format = match format {
+            "" => "(default format)".to_owned(),
+            format => format!("with format {format}"),
+        };
+        let name = type_name(kind);
+        let what = format!("Checked value must be of type {name} {format} in {path}");
+        errors.invalid(origin, "", &what);
+    }
+}
+
+fn fits(kind: Type, format: &str, number: &Number) -> bool {
+    let is_whole = is_whole(number);
+    match (kind, format) {
+        (Type::Integer, "int32") => {
+            is_whole && number.as_f64().is_some_and(|it| it.abs() < 2_147_483_648.0)
+        }
+        (Type::Integer, "uint32") => {
+            is_whole && number.as_f64().is_some_and(|it| (0.0..4_294_967_296.0).contains(&it))
+        }
+        (Type::Integer, _) => is_whole,
+        (Type::Number, "float" | "float32") => {
+            number.as_f64().is_some_and(|it| it.abs() <= f64::from(f32::MAX))
+        }
+        _ => true,
+    }
+}
+
+fn check_format(format: &str, text: &str, path: &Path, errors: &mut FieldErrors) {
+    if !has_format(format, text) {
+        let detail = format!("{path} in body must be of type {format}: {text:?}");
+        errors.push(path, Cause::TypeInvalid, format!("Invalid value: {text:?}: {detail}"));
+    }
+}
+
+fn is_whole(number: &Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.fract() == 0.0)
+}
+
 fn has_type(kind: Type, value: &Value) -> bool {
-    let is_whole =
-        |it: &Number| it.is_i64() || it.is_u64() || it.as_f64().is_some_and(|it| it.fract() == 0.0);
     match (kind, value) {
         (Type::Any, _)
         | (Type::Object, Value::Object(_))
@@ -182,8 +216,14 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-fn wrong_type(wanted: &str, value: &Value, path: &Path, errors: &mut FieldErrors) {
-    let found = name_of(value);
+/// Where a format is asked for, that is what is named, of both sides; not of texts and lists.
+fn wrong_type(kind: Type, format: &str, value: &Value, path: &Path, errors: &mut FieldErrors) {
+    let (wanted, found) = match value {
+        Value::Null | Value::String(_) | Value::Array(_) => (type_name(kind), name_of(value)),
+        _ if format.is_empty() => (type_name(kind), name_of(value)),
+        Value::Number(it) => (format, if it.is_f64() { "float64" } else { "int64" }),
+        Value::Bool(_) | Value::Object(_) => (format, ""),
+    };
     let detail = format!("{path} in body must be of type {wanted}: {found:?}");
     errors.push(path, Cause::TypeInvalid, format!("Invalid value: {found:?}: {detail}"));
 }
@@ -201,38 +241,15 @@ fn validate_fields(
         // What the type of the whole object was cannot be seen: it was converted.
         let is_type = path.as_str().is_empty() && ["apiVersion", "kind"].contains(&name.as_str());
         let before = before.filter(|_| !is_type).and_then(|it| it.key(name));
-        if let Some(field) = schema.field(name) {
+        // Of the metadata of an object within the object the author may say more.
+        let own = schema.own_metadata.as_ref().filter(|_| name == "metadata");
+        if let Some(field) = own.or_else(|| schema.field(name)) {
             validate_value(field, value, (before.as_ref(), &path.child(name)), left, errors);
         }
     }
 }
 
-/// What does not come from the schema's words: embedded objects say what they are.
-pub(super) fn validate_embedded(
-    schema: &SchemaRef,
-    value: &Value,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    if errors.is_full() {
-        return;
-    }
-    if let Value::Object(fields) = value
-        && schema.is_embedded_resource
-    {
-        for name in ["apiVersion", "kind"] {
-            let is_set = fields.get(name).and_then(Value::as_str).is_some_and(|it| !it.is_empty());
-            if !is_set {
-                errors.required(&path.child(name), "must not be empty");
-            }
-        }
-    }
-    for_each_below(schema, value, path, &mut |schema, value, path| {
-        validate_embedded(schema, value, path, errors);
-    });
-}
-
-fn for_each_below(
+pub(super) fn for_each_below(
     schema: &SchemaRef,
     value: &Value,
     path: &Path,
@@ -298,7 +315,15 @@ pub(super) fn validate_lists(
 }
 
 fn validate_unique(schema: &Schema, items: &[Value], path: &Path, errors: &mut FieldErrors) {
-    let mut seen = BTreeSet::new();
+    if matches!(schema.list_type, ListType::Map { .. }) {
+        let other = items.iter().position(|it| !it.is_object() && !it.is_null());
+        if let Some(index) = other {
+            let detail = "must be an object for an array of list-type map";
+            return errors.invalid(&path.index(index), items[index].clone(), detail);
+        }
+    }
+    // How often each was there: what is there three times is told of once.
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for (index, value) in items.iter().enumerate() {
         let identity = match &schema.list_type {
             ListType::Atomic => return,
@@ -309,7 +334,9 @@ fn validate_unique(schema: &Schema, items: &[Value], path: &Path, errors: &mut F
                 Value::Object(present.collect())
             }
         };
-        if !seen.insert(identity.to_string()) {
+        let n_seen = seen.entry(identity.to_string()).or_default();
+        *n_seen += 1;
+        if *n_seen == 2 {
             errors.duplicate(&path.index(index), identity);
         }
     }
@@ -330,23 +357,24 @@ impl Scope<'_> {
         left > 0
     }
 
-    fn validate_pattern(
+    /// The first thing that is wrong with a text.
+    fn validate_string(
         self,
         checks: &Map<String, Value>,
-        value: &Value,
+        text: &str,
         path: &Path,
         errors: &mut FieldErrors,
     ) {
+        let n_chars = text.chars().count();
         let pattern = checks.get("pattern").and_then(Value::as_str);
         let pattern = pattern.and_then(|it| self.patterns.get(it)?.as_ref());
-        if let (Value::String(text), Some(pattern)) = (value, pattern)
-            && !pattern.is_match(text)
-        {
-            errors.invalid(
-                path,
-                text.as_str(),
-                &format!("{path} in body should match '{pattern}'"),
-            );
+        if let Some(max) = limit(checks, "maxLength").filter(|it| n_chars > *it) {
+            errors.too_long(path, max);
+        } else if let Some(min) = limit(checks, "minLength").filter(|it| n_chars < *it) {
+            let detail = format!("{path} in body should be at least {min} chars long");
+            errors.invalid(path, text, &detail);
+        } else if let Some(pattern) = pattern.filter(|it| !it.is_match(text)) {
+            errors.invalid(path, text, &format!("{path} in body should match '{pattern}'"));
         }
     }
 
@@ -368,11 +396,11 @@ impl Scope<'_> {
         {
             let names: Vec<String> = allowed.iter().map(plain_text).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            errors.not_supported(path, value.clone(), &names);
+            errors.not_supported_as_listed(path, value.clone(), &names);
         }
         match value {
             Value::Number(number) => validate_number(checks, number, path, errors),
-            Value::String(text) => validate_string(checks, text, path, errors),
+            Value::String(text) => self.validate_string(checks, text, path, errors),
             Value::Array(items) => self.validate_array(checks, items, path, errors),
             Value::Object(fields) => self.validate_object(checks, fields, path, errors),
             Value::Null | Value::Bool(_) => {}
@@ -387,13 +415,9 @@ impl Scope<'_> {
         path: &Path,
         errors: &mut FieldErrors,
     ) {
-        let whole = || Value::Array(items.to_vec());
         if let Some(min) = limit(checks, "minItems").filter(|it| items.len() < *it) {
-            errors.invalid(
-                path,
-                whole(),
-                &format!("{path} in body should have at least {min} items"),
-            );
+            let detail = format!("{path} in body should have at least {min} items");
+            errors.invalid(path, items.len(), &detail);
         }
         if let Some(max) = limit(checks, "maxItems").filter(|it| items.len() > *it) {
             errors.too_many(path, items.len(), max);
@@ -402,7 +426,7 @@ impl Scope<'_> {
             let distinct: BTreeSet<String> = items.iter().map(ToString::to_string).collect();
             if distinct.len() < items.len() {
                 let detail = format!("{path} in body shouldn't contain duplicates");
-                errors.invalid(path, whole(), &detail);
+                errors.invalid(path, Value::Array(items.to_vec()), &detail);
             }
         }
         if let Some(item) = checks.get("items") {
@@ -421,7 +445,7 @@ impl Scope<'_> {
     ) {
         if let Some(min) = limit(checks, "minProperties").filter(|it| fields.len() < *it) {
             let detail = format!("{path} in body should have at least {min} properties");
-            errors.invalid(path, Value::Object(fields.clone()), &detail);
+            errors.invalid(path, fields.len(), &detail);
         }
         if let Some(max) = limit(checks, "maxProperties").filter(|it| fields.len() > *it) {
             errors.too_many(path, fields.len(), max);
@@ -447,11 +471,13 @@ impl Scope<'_> {
             return errors;
         };
         let kind = super::definitions::read_type(checks);
-        if checks.contains_key("type") && !has_type(kind, value) {
-            wrong_type(type_name(kind), value, path, &mut errors);
-            return errors;
+        let format = checks.get("format").and_then(Value::as_str).unwrap_or_default();
+        if checks.contains_key("type") {
+            check_type(kind, format, value, path, self.left.origin, &mut errors);
         }
-        self.validate_pattern(checks, value, path, &mut errors);
+        if let Value::String(text) = value {
+            check_format(format, text, path, &mut errors);
+        }
         self.validate(checks, value, path, &mut errors);
         errors
     }
@@ -477,13 +503,17 @@ impl Scope<'_> {
         if let Some(all) = branches("anyOf").filter(|it| !it.is_empty()).map(|it| judge(it))
             && n_valid(&all) == 0
         {
-            refuse("must validate at least one schema (anyOf)", all.into_iter().next());
+            let best = best(branches("anyOf"), value, all);
+            refuse("must validate at least one schema (anyOf)", best);
         }
         if let Some(all) = branches("oneOf").filter(|it| !it.is_empty()).map(|it| judge(it)) {
             let only = "must validate one and only one schema (oneOf). Found";
             match n_valid(&all) {
                 1 => {}
-                0 => refuse(&format!("{only} none valid"), all.into_iter().next()),
+                0 => {
+                    let best = best(branches("oneOf"), value, all);
+                    refuse(&format!("{only} none valid"), best);
+                }
                 n => refuse(&format!("{only} {n} valid alternatives"), None),
             }
         }
@@ -500,6 +530,27 @@ impl Scope<'_> {
             errors.invalid(origin, "", &what);
         }
     }
+}
+
+/// The problems of the branch that says most of the value: that is what was meant.
+fn best(
+    branches: Option<&Vec<Value>>,
+    value: &Value,
+    problems: Vec<FieldErrors>,
+) -> Option<FieldErrors> {
+    let said = branches.into_iter().flatten().map(|it| n_said(it, value));
+    let all = said.zip(problems).enumerate();
+    let best = all.max_by_key(|(index, (n_said, _))| (*n_said, std::cmp::Reverse(*index)));
+    best.map(|(_, (_, problems))| problems)
+}
+
+/// How many of a value's parts a branch speaks of.
+fn n_said(branch: &Value, value: &Value) -> usize {
+    let fields = branch["properties"].as_object().into_iter().flatten();
+    let fields = fields.filter_map(|(name, it)| Some(n_said(it, value.get(name)?)));
+    let items = value.as_array().into_iter().flatten();
+    let items = items.filter_map(|it| Some(n_said(branch.get("items")?, it)));
+    1 + fields.sum::<usize>() + items.sum::<usize>()
 }
 
 fn plain_text(value: &Value) -> String {
@@ -534,30 +585,23 @@ fn validate_number(
             _ => {}
         }
     }
-    if let Some((text, factor)) = bound("multipleOf")
-        && factor != 0.0
-        && ((value / factor).round() - value / factor).abs() > 1e-9
-    {
-        refuse(format!("should be a multiple of {text}"));
+    if let Some((text, factor)) = bound("multipleOf") {
+        // Of whole numbers upstream takes the whole part of the factor.
+        let factor = if number.is_f64() { factor } else { factor.trunc() };
+        if factor <= 0.0 {
+            let what = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            errors.invalid(path, plain_number(factor), &what);
+        } else if ((value / factor).round() - value / factor).abs() > 1e-9 {
+            refuse(format!("should be a multiple of {text}"));
+        }
     }
+}
+
+/// Without a fraction that is none.
+fn plain_number(number: f64) -> Value {
+    if number.fract() == 0.0 { Value::from(number as i64) } else { Value::from(number) }
 }
 
 fn limit(checks: &Map<String, Value>, key: &str) -> Option<usize> {
     checks.get(key)?.as_u64().and_then(|it| usize::try_from(it).ok())
-}
-
-fn validate_string(checks: &Map<String, Value>, text: &str, path: &Path, errors: &mut FieldErrors) {
-    let n_chars = text.chars().count();
-    if let Some(min) = limit(checks, "minLength").filter(|it| n_chars < *it) {
-        let detail = format!("{path} in body should be at least {min} chars long");
-        errors.invalid(path, text, &detail);
-    }
-    if let Some(max) = limit(checks, "maxLength").filter(|it| n_chars > *it) {
-        errors.too_long(path, max);
-    }
-    if let Some(format) = checks.get("format").and_then(Value::as_str)
-        && !has_format(format, text)
-    {
-        errors.invalid(path, text, &format!("{path} in body must be of type {format}: {text:?}"));
-    }
 }

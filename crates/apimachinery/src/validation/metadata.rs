@@ -24,14 +24,24 @@ pub fn validate_metadata(
     rule: NameRule,
     errors: &mut FieldErrors,
 ) {
-    let path = Path::new("metadata");
-    validate_name(meta, rule, &path, errors);
-    validate_namespace(meta, scope, &path, errors);
+    validate_metadata_at(&Path::new("metadata"), meta, scope, rule, errors);
+}
+
+/// Of an object that is within another.
+pub fn validate_metadata_at(
+    path: &Path,
+    meta: &ObjectMeta,
+    scope: Scope,
+    rule: NameRule,
+    errors: &mut FieldErrors,
+) {
+    validate_name(meta, rule, path, errors);
+    validate_namespace(meta, scope, path, errors);
     if meta.generation.is_some_and(|it| it < 0) {
         let detail = "must be greater than or equal to 0";
         errors.invalid(&path.child("generation"), meta.generation, detail);
     }
-    validate_metadata_again(meta, errors);
+    validate_maps_and_owners(path, meta, errors);
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
     validate_finalizers(finalizers, &path.child("finalizers"), errors);
     let managers = meta.managed_fields.as_deref().unwrap_or_default();
@@ -40,7 +50,10 @@ pub fn validate_metadata(
 
 /// What upstream checks more than once in an update.
 pub fn validate_metadata_again(meta: &ObjectMeta, errors: &mut FieldErrors) {
-    let path = Path::new("metadata");
+    validate_maps_and_owners(&Path::new("metadata"), meta, errors);
+}
+
+fn validate_maps_and_owners(path: &Path, meta: &ObjectMeta, errors: &mut FieldErrors) {
     if let Some(labels) = &meta.labels {
         validate_labels(labels, &path.child("labels"), errors);
     }

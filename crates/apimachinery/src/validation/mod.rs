@@ -12,7 +12,7 @@ use crate::field::{FieldErrors, Path};
 pub(crate) use metadata::ANNOTATIONS_SIZE_MAX;
 pub use metadata::{
     is_name, validate_annotations, validate_field_manager, validate_metadata,
-    validate_metadata_again, validate_metadata_update,
+    validate_metadata_again, validate_metadata_at, validate_metadata_update,
 };
 
 const LABEL_LENGTH_MAX: usize = 63;

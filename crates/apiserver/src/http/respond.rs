@@ -79,7 +79,12 @@ fn in_protobuf(
                 .collect();
             let names = (form.api_version, "PartialObjectMetadataList");
             let items = items.iter().map(String::as_bytes);
-            protobuf::encode_list(metadata_message(), names, list_meta(list).as_bytes(), items)
+            protobuf::encode_list(
+                metadata_message(),
+                names,
+                list_meta(list, false).as_bytes(),
+                items,
+            )
         }
         (Outcome::List(list), Shape::Plain) => protobuf_list(kind, list),
         (Outcome::Object(_), _) => return Err(no_list(kind)),
@@ -106,7 +111,7 @@ fn protobuf_list(kind: &dyn Kind, list: &ListAnswer) -> serde_json::Result<Vec<u
         .ok_or_else(|| serde::de::Error::custom("the kind has no protobuf"))?;
     let items = list.items.iter().map(|it| &it.bytes[..]);
     let names = (names.api_version(), &names.list_kind);
-    protobuf::encode_list(message, (&names.0, names.1), list_meta(list).as_bytes(), items)
+    protobuf::encode_list(message, (&names.0, names.1), list_meta(list, false).as_bytes(), items)
 }
 
 fn no_object(kind: &dyn Kind) -> ApiError {
@@ -146,14 +151,17 @@ fn object_bytes(kind: &dyn Kind, object: &Stored, wish: Wish) -> Result<Bytes, A
     })
 }
 
-fn list_meta(list: &ListAnswer) -> String {
+fn list_meta(list: &ListAnswer, untyped: bool) -> String {
     let mut meta = Map::new();
     // What is not stored has no version.
     if list.resource_version != 0 {
         meta.insert("resourceVersion".to_owned(), json!(list.resource_version.to_string()));
     }
-    if let Some(token) = &list.continue_token {
-        meta.insert("continue".to_owned(), json!(token));
+    match &list.continue_token {
+        Some(token) => drop(meta.insert("continue".to_owned(), json!(token))),
+        // Lists of objects without a type in Go always say it.
+        None if untyped => drop(meta.insert("continue".to_owned(), json!(""))),
+        None => {}
     }
     if let Some(remaining) = list.remaining {
         meta.insert("remainingItemCount".to_owned(), json!(remaining));
@@ -163,7 +171,7 @@ fn list_meta(list: &ListAnswer) -> String {
 
 /// Items go out as they are; only what is around them is written.
 fn list_content(kind: &dyn Kind, list: ListAnswer, wish: Wish) -> Result<Content, ApiError> {
-    let meta = list_meta(&list);
+    let meta = list_meta(&list, kind.is_custom() && wish.form.shape == Shape::Plain);
     let names = kind.names();
     let (list_kind, version) = match wish.form.shape {
         Shape::Metadata => return Err(no_object(kind)),

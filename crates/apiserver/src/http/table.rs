@@ -39,8 +39,8 @@ pub(super) fn render(kind: &dyn Kind, objects: &[&Stored], list_meta: Value, wis
     let is_default = columns.is_empty();
     let definitions: Vec<Value> = if is_default {
         vec![
-            json!({"name": "Name", "type": "string", "format": "name", "description": "Name must be unique within a namespace.", "priority": 0}),
-            json!({"name": "Created At", "type": "date", "format": "", "description": "CreationTimestamp is a timestamp representing the server time when this object was created.", "priority": 0}),
+            json!({"name": "Name", "type": "string", "format": "name", "description": api::object_meta_description("name"), "priority": 0}),
+            json!({"name": "Created At", "type": "date", "format": "", "description": api::object_meta_description("creationTimestamp"), "priority": 0}),
         ]
     } else {
         columns

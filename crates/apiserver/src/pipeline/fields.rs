@@ -208,6 +208,7 @@ fn resets(kind: &dyn Kind, part: Part) -> Resets<'static> {
         Part::Main if kind.subresources().iter().any(|it| it.name == "status") => {
             Resets::Only(&["status"])
         }
+        Part::Status if kind.is_custom() => Resets::Only(&["metadata", "spec"]),
         Part::Status => Resets::Only(&["spec"]),
         Part::Other("resize") => RESIZED,
         Part::Main | Part::Other(_) => Resets::Only(&[]),

@@ -169,7 +169,15 @@ impl Family {
         if !self.stored.is_custom() {
             return Ok(json.clone());
         }
-        self.convert(json.clone(), &self.stored_api_version).await
+        let converted = self.convert(json.clone(), &self.stored_api_version).await?;
+        // What the stored version does not know is not stored. A webhook's answer was read by it.
+        match self.kind_of(&self.stored_api_version) {
+            Some(kind) if !self.is_slow() && converted != *json => {
+                let object = kind.decode(&converted).map_err(unreadable)?;
+                Ok(Bytes::from(object.encode()))
+            }
+            _ => Ok(converted),
+        }
     }
 
     /// `None` if there is nothing to convert.

@@ -14,6 +14,7 @@ mod dry_run;
 mod dual_stack;
 mod encoding;
 mod evictions;
+mod extension;
 mod families;
 mod faults;
 mod flow_control;

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
+#[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What is not the same, the first of these.
@@ -64,7 +66,10 @@ const OWN: &[&str] = &["resourceVersion", "uid"];
 pub(crate) fn compare(upstream: &Answer, ours: &Answer) -> Option<Difference> {
     let text = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
     if upstream.code != ours.code {
-        let shown = |it: &Answer| format!("{} {}", it.code, text(&it.body, "message"));
+        let shown = |it: &Answer| {
+            let warnings = it.warnings.iter().map(|it| format!(" ({it})")).collect::<String>();
+            format!("{} {}{warnings}", it.code, text(&it.body, "message"))
+        };
         return difference(Of::Code, shown(upstream), shown(ours));
     }
     if upstream.code < 300 {

@@ -161,7 +161,7 @@ impl Asker<'_> {
             report.unanswered();
             return Ok(false);
         };
-        let seen = seen.unwrap_or(Answer { code: 0, body: Value::Null });
+        let seen = seen.unwrap_or_default();
         if expected.code != seen.code && (is_outdated(&expected) || is_outdated(&seen)) {
             report.outdated();
             return Ok(false);

@@ -106,6 +106,17 @@ impl Server {
         content_type: &str,
         body: &str,
     ) -> Result<Answer> {
+        self.call_accepting("application/json", method, path, content_type, body).await
+    }
+
+    pub(crate) async fn call_accepting(
+        &mut self,
+        accept: &str,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: &str,
+    ) -> Result<Answer> {
         if self.sender.ready().await.is_err() {
             self.sender = dial(&self.target).await?;
         }
@@ -115,7 +126,7 @@ impl Server {
             .header(header::HOST, &self.target.host)
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::CONTENT_TYPE, content_type)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, accept)
             .header("impersonate-user", USER)
             .header("impersonate-group", "system:masters");
         if let Some(token) = self.target.authorization() {
@@ -124,9 +135,12 @@ impl Server {
         let request = request.body(Full::from(body.to_owned()))?;
         let response = self.sender.send_request(request).await?;
         let code = response.status().as_u16();
+        let warnings = response.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+        let warnings = warnings.collect();
         let bytes = Limited::new(response.into_body(), ANSWER_MAX).collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Ok(Answer { code, body })
+        Ok(Answer { code, body, warnings })
     }
 }
 

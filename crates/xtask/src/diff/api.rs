@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::server::Server;
 use crate::process::run;
@@ -12,16 +12,12 @@ use crate::process::run;
 const EXAMPLES: &str = "crates/api/src";
 
 pub(crate) fn api(root: &Path, arguments: &[&str]) -> Result<()> {
-    let upstream = std::env::var_os("UPSTREAM_KUBECONFIG")
-        .context("UPSTREAM_KUBECONFIG names no API server of upstream's to compare with")?;
+    let upstream = super::upstream_kubeconfig()?;
     // At once: alone, the example would have dependencies with other features, built anew.
     let mut build = Command::new("cargo");
     let what = ["build", "-p", "app", "-p", "client", "--bin", "xebec", "--example", "differ"];
     run(build.args(what).current_dir(root))?;
-    // Alone: upstream's has no controllers beside it either.
-    let arguments_of_server = ["apiserver", "--bind-address", "127.0.0.1"];
-    let xebec = root.join("target/debug/xebec");
-    let server = Server::start(&xebec, &arguments_of_server, "--secure-port", "API server ready")?;
+    let server = Server::start_alone(root)?;
     let mut differ = Command::new(root.join("target/debug/examples/differ"));
     differ.arg(server.kubeconfig()).arg(upstream).args(arguments);
     run(differ.args(examples(&root.join(EXAMPLES))?))

@@ -14,6 +14,13 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// The debug build's API server, with no controllers beside it: upstream's has none either.
+    pub(super) fn start_alone(root: &Path) -> Result<Self> {
+        let xebec = root.join("target/debug/xebec");
+        let arguments = ["apiserver", "--bind-address", "127.0.0.1"];
+        Self::start(&xebec, &arguments, "--secure-port", "API server ready")
+    }
+
     /// `xebec ARGUMENTS PORT_FLAG N --data-dir D`, until it says that it is ready.
     pub(super) fn start(
         binary: &Path,

@@ -1,12 +1,14 @@
 //! Printer columns of custom resources: a JSONPath each, and a cell of the declared type.
 
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceColumnDefinition;
 use serde_json::Value;
 
 use apimachinery::table::{Column, age};
 
 use super::super::json_path::JsonPath;
 use crate::apiextensions::custom_resource_definition::CustomResourceDefinitionVersion;
+use crate::schemas::object_meta_description;
 
 pub(super) struct PrinterColumn {
     pub(super) column: Column,
@@ -29,12 +31,27 @@ pub(super) fn of(version: &CustomResourceDefinitionVersion) -> Vec<PrinterColumn
                 name: it.name.clone().into(),
                 kind: it.type_.clone().into(),
                 format: it.format.clone().unwrap_or_default().into(),
-                description: it.description.clone().unwrap_or_default().into(),
+                description: description(it).into(),
                 priority: it.priority.unwrap_or_default(),
             };
             Some(PrinterColumn { column, path: JsonPath::parse(&it.json_path).ok()? })
         })
         .collect()
+}
+
+/// With what is said of it, which nobody asks for before there is a table.
+pub(super) fn described(column: Column, field: &str) -> Column {
+    if !column.description.is_empty() {
+        return column;
+    }
+    Column { description: object_meta_description(field).into(), ..column }
+}
+
+fn description(column: &CustomResourceColumnDefinition) -> String {
+    let written = column.description.clone().filter(|it| !it.is_empty());
+    written.unwrap_or_else(|| {
+        format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
+    })
 }
 
 impl PrinterColumn {

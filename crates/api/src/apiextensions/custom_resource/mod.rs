@@ -444,7 +444,8 @@ impl Kind for CustomKind {
             return table.columns.to_vec();
         }
         let own = self.columns.iter().map(|it| it.column.clone());
-        [Column::name()].into_iter().chain(own).collect()
+        let own = own.map(|it| columns::described(it, "creationTimestamp"));
+        [columns::described(Column::name(), "name")].into_iter().chain(own).collect()
     }
 
     fn row(&self, object: &dyn ApiObject, now: Timestamp) -> Vec<Value> {

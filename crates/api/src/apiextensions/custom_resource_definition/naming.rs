@@ -97,8 +97,13 @@ pub fn status_with_names(
             set(conditions, condition("NamesAccepted", true, "NoConflicts", "no conflicts found"))
         }
         Some((reason, _)) => {
-            let messages: Vec<&str> = conflicts.iter().map(|(_, it)| it.as_str()).collect();
-            set(conditions, condition("NamesAccepted", false, reason, &messages.join(", ")));
+            // The last sort of conflict is the one that is told.
+            let last = conflicts.iter().filter(|it| it.0 == *reason).map(|it| it.1.as_str());
+            let message = match last.collect::<Vec<_>>().as_slice() {
+                [only] => (*only).to_owned(),
+                several => format!("[{}]", several.join(", ")),
+            };
+            set(conditions, condition("NamesAccepted", false, reason, &message));
         }
     }
     // Once established, always: objects may exist.

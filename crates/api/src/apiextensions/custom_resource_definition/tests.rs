@@ -820,7 +820,7 @@ fn names_of_built_in_kinds_are_taken_for_ever() {
     let status = status_with_names(&crd, &taken, Timestamp::UNIX_EPOCH);
     let conditions = conditions(&status);
     assert_eq!((conditions[0].0, conditions[0].1), ("NamesAccepted", "False"));
-    assert!(conditions[0].3.contains("\"rolebindings\" is already in use"), "{conditions:?}");
+    assert_eq!(conditions[0].3, "\"RoleBindingList\" is already in use", "{conditions:?}");
     assert_eq!((conditions[1].0, conditions[1].1), ("Established", "False"));
     let other = TakenNames::beside(&crd, [&crd]).with_built_in("example.org", &crate::kinds());
     assert_eq!(other, TakenNames::default());

@@ -47,9 +47,17 @@ pub(crate) struct Definitions {
     pending: Mutex<BTreeSet<String>>,
     /// What is being removed, by resource: the last object to go brings the definition up again.
     terminating: Mutex<BTreeMap<GroupResource, String>>,
-    /// The names that each definition has, by group and by its own name.
-    names: Mutex<BTreeMap<String, BTreeMap<String, CustomResourceDefinitionNames>>>,
+    /// What each definition has, by group and by its own name.
+    names: Mutex<BTreeMap<String, BTreeMap<String, Held>>>,
     changed: Notify,
+}
+
+/// The names that a definition has.
+#[derive(Default, PartialEq)]
+struct Held {
+    names: CustomResourceDefinitionNames,
+    /// It wants others, which somebody else has.
+    is_waiting: bool,
 }
 
 impl Definitions {
@@ -69,26 +77,38 @@ impl Definitions {
         }
     }
 
-    /// What a definition holds now.
-    fn note_names(&self, name: &str, definition: Option<&CustomResourceDefinition>) {
+    /// What a definition holds now; who may have waited for what it held before.
+    fn note_names(
+        &self,
+        name: &str,
+        group: &str,
+        definition: Option<&CustomResourceDefinition>,
+    ) -> Vec<String> {
         let mut groups = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(definition) = definition else {
-            groups.retain(|_, names| {
-                names.remove(name);
-                !names.is_empty()
-            });
-            return;
+        let all = groups.entry(group.to_owned()).or_default();
+        let now = definition.map(|it| Held {
+            names: it.status.as_ref().and_then(|it| it.accepted_names.clone()).unwrap_or_default(),
+            is_waiting: has_conflict(it),
+        });
+        let held = now.as_ref().map(|it| it.names.clone());
+        let before = match now {
+            Some(now) => all.insert(name.to_owned(), now),
+            None => all.remove(name),
         };
-        let accepted = definition.status.as_ref().and_then(|it| it.accepted_names.clone());
-        let names = groups.entry(definition.spec.group.clone()).or_default();
-        names.insert(name.to_owned(), accepted.unwrap_or_default());
+        let is_released = before.is_some_and(|it| Some(it.names) != held);
+        let waiting = all.iter().filter(|(other, it)| it.is_waiting && *other != name);
+        let waiting = waiting.filter(|_| is_released).map(|it| it.0.clone()).collect();
+        if all.is_empty() {
+            groups.remove(group);
+        }
+        waiting
     }
 
     /// Those of other definitions of the group.
     fn taken_beside(&self, name: &str, group: &str) -> TakenNames {
         let groups = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let names = groups.get(group).into_iter().flatten().filter(|it| it.0 != name);
-        TakenNames::of(names.map(|it| it.1))
+        TakenNames::of(names.map(|it| &it.1.names))
     }
 
     fn enqueue(&self, name: &str) {
@@ -171,7 +191,11 @@ impl Hooks for Definitions {
         let decode = |it: &Arc<Stored>| CustomResourceDefinition::decode(&it.bytes).ok();
         let before = || change.previous.as_ref().and_then(decode);
         let now = change.object.as_ref().and_then(decode);
-        self.note_names(&name, now.as_ref());
+        // A definition is named by its plural and its group.
+        let group = name.split_once('.').map_or("", |it| it.1);
+        for other in self.note_names(&name, group, now.as_ref()) {
+            self.enqueue(&other);
+        }
         match now {
             Some(definition) => {
                 if definition.metadata.deletion_timestamp.is_some() {
@@ -236,6 +260,12 @@ impl<'a> Said<'a> {
     fn texts(&self) -> (&str, Option<&str>) {
         (self.spec.versions.get(), self.spec.conversion.map(RawValue::get))
     }
+}
+
+fn has_conflict(definition: &CustomResourceDefinition) -> bool {
+    let status = definition.status.as_ref();
+    let mut conditions = status.and_then(|it| it.conditions.as_ref()).into_iter().flatten();
+    conditions.any(|it| it.type_ == "NamesAccepted" && it.status == "False")
 }
 
 fn resource_of(definition: &CustomResourceDefinition) -> GroupResource {
