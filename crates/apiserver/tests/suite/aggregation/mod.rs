@@ -320,6 +320,14 @@ async fn what_is_missing_is_said_and_comes_back_by_itself() {
         });
     slices.update(slice).await.expect("updated");
     cluster.wait(GROUP, "v1", "False (MissingEndpoints)").await;
+    let (_, page) = admin.get("/metrics", "text/plain").await;
+    for line in [
+        r#"aggregator_unavailable_apiservice{name="v1.wardle.example.com"} 1"#,
+        r#"aggregator_unavailable_apiservice{name="v1.apps"} 0"#,
+        r#"aggregator_unavailable_apiservice_total{name="v1.wardle.example.com",reason="MissingEndpoints"} 1"#,
+    ] {
+        assert!(page.as_str().unwrap_or_default().contains(line), "{line}");
+    }
     let (_, list) = admin.get("/apis", AGGREGATED).await;
     let group = list["items"].as_array().expect("groups").iter();
     let group = group.clone().find(|it| it["metadata"]["name"] == GROUP).expect("the group");
@@ -334,6 +342,9 @@ async fn what_is_missing_is_said_and_comes_back_by_itself() {
     services.delete("", "v1.wardle.example.com", DeleteOptions::default()).await.expect("deleted");
     assert_eq!(admin.get(LIST, "application/json").await.0, 404);
     assert_eq!(admin.get("/apis/wardle.example.com", "application/json").await.0, 404);
+    let (_, page) = admin.get("/metrics", "text/plain").await;
+    let series = r#"aggregator_unavailable_apiservice{name="v1.wardle.example.com"}"#;
+    assert!(!page.as_str().unwrap_or_default().contains(series), "what is gone is not shown");
 }
 
 #[tokio::test]
