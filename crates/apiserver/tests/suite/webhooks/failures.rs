@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use apimachinery::User;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{MAPS, Setting, named, rule, with};
@@ -117,6 +119,62 @@ async fn leases_of_nodes_and_leaders_go_on_whatever_fails() {
     assert_eq!(err.code(), 400);
 }
 
+/// What is said of a configuration, once something is.
+async fn events_of(on: &mut Setting, configuration: &str) -> Vec<Value> {
+    let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D";
+    loop {
+        let (_, list) =
+            on.connection.call("GET", &format!("{path}{configuration}"), &Value::Null).await;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        if !items.is_empty() {
+            return items;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_refuses_its_own_pods_is_told() {
+    let mut on = Setting::start().await;
+    let service = json!({
+        "metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "selector": {"app": "hook"}},
+    });
+    on.create("/api/v1/namespaces/default/services", &service).await;
+    let mut hook = on.webhook.hook("deny/unsigned");
+    let (authority, port) = on.webhook.address();
+    hook["clientConfig"] = json!({
+        "service": {"namespace": "default", "name": "hook", "port": port, "path": "/deny/unsigned"},
+        "caBundle": STANDARD.encode(authority),
+    });
+    hook["rules"] = json!([rule(&["CREATE"], "", "v1", "pods")]);
+    on.configure("validating", "strict", &[hook]).await;
+    let pod = |app: &str| {
+        json!({
+            "metadata": {"generateName": "hook-", "labels": {"app": app}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        })
+    };
+    let headers = [("content-type", "application/json")];
+    // Pods of others are its business, and nobody need hear of it.
+    let (head, _) = on.connection.send("POST", super::PODS, &headers, &pod("web")).await;
+    assert!(head.status.as_u16() == 400 && head.headers.get("warning").is_none());
+    // Who only tries is told, and nobody else.
+    let dry = format!("{}?dryRun=All", super::PODS);
+    for path in [dry.as_str(), super::PODS] {
+        let (head, _) = on.connection.send("POST", path, &headers, &pod("hook")).await;
+        assert_eq!(head.status.as_u16(), 400);
+        let warning = head.headers["warning"].to_str().expect("text").to_owned();
+        assert!(warning.contains("it refuses one that its Service"), "{warning}");
+    }
+    let found = events_of(&mut on, "strict").await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["reason"], "WebhookBlocksItself");
+    let message = found[0]["message"].as_str().unwrap_or_default();
+    let end = "Now: admission webhook \"deny-unsigned.example.com\" denied the request: unsigned";
+    assert!(message.ends_with(end), "{message}");
+}
+
 #[tokio::test]
 async fn who_keeps_its_own_pods_away_is_told() {
     let mut on = Setting::start().await;
@@ -140,15 +198,7 @@ async fn who_keeps_its_own_pods_away_is_told() {
         let warning = head.headers["warning"].to_str().expect("text").to_owned();
         assert!(warning.contains("keeps its own pods from being created"), "{warning}");
     }
-    let events = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dlocked-out";
-    let found = loop {
-        let (_, list) = on.connection.call("GET", events, &Value::Null).await;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        if !items.is_empty() {
-            break items;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let found = events_of(&mut on, "locked-out").await;
     assert_eq!(found.len(), 1, "it is said once in a while");
     assert_eq!(found[0]["reason"], "WebhookBlocksItself");
     assert_eq!(found[0]["involvedObject"]["kind"], "ValidatingWebhookConfiguration");
