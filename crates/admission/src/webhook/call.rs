@@ -112,7 +112,12 @@ impl Webhooks {
             Err(Failure::Denied(err)) => {
                 self.metrics.rejected(&called, "no_error", err.code());
                 self.metrics.observe(&called, (err.code(), true), elapsed);
-                self.tell_if_it_blocks_itself(hook, kind, context, &Blocking::Refuses(err.message()));
+                self.tell_if_it_blocks_itself(
+                    hook,
+                    kind,
+                    context,
+                    &Blocking::Refuses(err.message()),
+                );
                 Err(err)
             }
             Err(Failure::Refused(err)) => {

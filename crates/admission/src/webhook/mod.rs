@@ -13,6 +13,8 @@ mod mutating;
 mod observed;
 mod review;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 mod validating;
 mod vital;

@@ -63,9 +63,7 @@ impl Metrics {
 fn show(known: &Weak<Known>, gauges: &Family<Gauge, 1>) -> Watched {
     let Some(known) = known.upgrade() else { return Watched::Gone };
     gauges.clear();
-    for (name, is_unavailable) in
-        known.0.lock().unwrap_or_else(PoisonError::into_inner).iter()
-    {
+    for (name, is_unavailable) in known.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         gauges.with([name]).set(f64::from(u8::from(*is_unavailable)));
     }
     Watched::Alive

@@ -104,9 +104,7 @@ fn decide_all<'d>(
     let annotated = annotate(definition, inputs, &mut annotating);
     let cost = cost + OBJECT_BUDGET - annotating;
     match annotated {
-        Ok(annotations) => {
-            Judgment { decisions, annotations, costs, cost, ..Judgment::default() }
-        }
+        Ok(annotations) => Judgment { decisions, annotations, costs, cost, ..Judgment::default() },
         Err(why) => Judgment::failed(on_failure, why, cost),
     }
 }

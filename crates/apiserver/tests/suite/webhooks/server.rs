@@ -41,7 +41,13 @@ impl Webhook {
         let authority = Authority::create("hooks", now, &world.random).expect("an authority");
         let loopback: IpAddr = [127, 0, 0, 1].into();
         let identity = authority
-            .issue_server("hook", &["localhost", "hook.default.svc"], &[loopback], now, &world.random)
+            .issue_server(
+                "hook",
+                &["localhost", "hook.default.svc"],
+                &[loopback],
+                now,
+                &world.random,
+            )
             .expect("a certificate");
         let mut tls = server_config(&identity, authority.certificate_pem()).expect("TLS");
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
