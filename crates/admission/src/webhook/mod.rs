@@ -6,6 +6,7 @@
 mod call;
 mod configured;
 pub(crate) mod credentials;
+pub mod garbage;
 mod hook;
 mod messages;
 mod metrics;

@@ -32,6 +32,9 @@ async fn who_does_not_answer_is_a_refusal_or_none() {
             "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
         ),
         ("endless", "the answer has more than 8388608 bytes"),
+        ("trickle", "context deadline exceeded"),
+        ("headers", "message head is too large"),
+        ("header", "message head is too large"),
     ] {
         for kind in ["mutating", "validating"] {
             let hook = brief(on.webhook.hook(path));
@@ -49,6 +52,9 @@ async fn who_does_not_answer_is_a_refusal_or_none() {
     }
     let asked = on.webhook.take();
     assert!(!asked.iter().any(|it| it == "allow"), "no redirect was followed");
+    // What it calls its answer is not looked at, as upstream does not.
+    let hook = on.webhook.hook("typeless");
+    assert_eq!(on.ask_one("validating", hook).await.0, 201);
     let hook = on.webhook.hook("patch-only");
     let (_, answer) = on.ask_one("mutating", hook).await;
     let why = "webhook returned response.patch but not response.patchType";
@@ -76,6 +82,49 @@ async fn a_service_without_endpoints_is_named() {
     let (_, answer) = on.ask_one("validating", hook).await;
     let message = answer["message"].as_str().unwrap_or_default();
     assert!(message.contains("no endpoints available for service \"hook\""), "{answer}");
+}
+
+/// A patch is held to the bounds of a client's.
+#[tokio::test]
+async fn a_patch_that_grows_without_end_is_refused() {
+    let mut on = Setting::start().await;
+    for path in ["bomb", "steps", "deep"] {
+        let hook = on.webhook.hook(path);
+        let (code, answer) = on.ask_one("mutating", hook).await;
+        assert!(code == 500 || code == 413, "{path}: {answer}");
+        // Nothing half done is stored, and the server goes on.
+        let (_, list) = on.connection.call("GET", MAPS, &Value::Null).await;
+        let items = list["items"].as_array().expect("a list");
+        let is_own =
+            |it: &&Value| it["metadata"]["name"].as_str().is_some_and(|it| it.starts_with("a-"));
+        assert_eq!(items.iter().find(is_own), None, "{path}");
+    }
+}
+
+/// They are asked at the same time, over connections that are kept.
+#[tokio::test]
+async fn a_hundred_webhooks_are_all_asked() {
+    let mut on = Setting::start().await;
+    let hooks: Vec<Value> = (0..100).map(|it| on.webhook.hook(&format!("warn/h{it}"))).collect();
+    on.configure("validating", "all", &hooks).await;
+    let labels: Vec<Value> = (0..100).map(|it| on.webhook.hook(&format!("label/l{it}"))).collect();
+    on.configure("mutating", "all", &labels).await;
+    let made = on.create(MAPS, &named("m")).await;
+    assert_eq!(made["metadata"]["labels"].as_object().map(serde_json::Map::len), Some(100));
+    let asked = on.webhook.take();
+    assert_eq!(asked.len(), 200);
+    let order: Vec<String> = (0..100).map(|it| format!("label/l{it}")).collect();
+    assert_eq!(asked[..100], order, "those that change it, one after the other");
+    // One of them that is dead is named, and costs no more than its own time.
+    let dead = [brief(on.webhook.hook("hang"))];
+    on.configure("validating", "dead", &dead).await;
+    let begin = tokio::time::Instant::now();
+    let (code, answer) = on.connection.call("POST", MAPS, &named("n")).await;
+    assert!(code == 500 && begin.elapsed() < Duration::from_secs(5), "{answer}");
+    assert!(
+        answer["message"].as_str().unwrap_or_default().contains("hang.example.com"),
+        "{answer}"
+    );
 }
 
 /// Nobody answers, and whoever fails closed is for everything.
