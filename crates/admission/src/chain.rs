@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use apimachinery::ApiError;
 use futures_util::future::BoxFuture;
+use telemetry::Registry;
+use tokio::time::Instant;
 
 use crate::attributes::Attributes;
 use crate::context::Context;
+use crate::metrics::Metrics;
 use crate::observer::Observer;
 use crate::reservation::{Beside, Reservation};
 
@@ -102,17 +105,36 @@ impl Valid {
 pub struct Chain {
     plugins: Vec<Arc<dyn Plugin>>,
     asks_outside: bool,
+    /// Absent where nobody wants to know.
+    metrics: Option<Metrics>,
 }
 
 impl Chain {
     /// `plugins` run in this order; see `plugins::all`.
     pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Self {
         let asks_outside = plugins.iter().any(|it| it.reinvocation() == Reinvocation::Outside);
-        Self { plugins, asks_outside }
+        Self { plugins, asks_outside, metrics: None }
+    }
+
+    /// Says how long each plugin and each phase takes.
+    #[must_use]
+    pub fn measured(self, registry: &Registry) -> Self {
+        let names = self.plugins.iter().map(|it| it.name());
+        Self { metrics: Some(Metrics::new(registry, names)), ..self }
     }
 
     /// The first phase: plugins may change the object. The first refusal ends it.
     pub async fn mutate(&self, context: &mut Context<'_>) -> Result<Mutated, ApiError> {
+        let begin = Instant::now();
+        let outcome = self.mutate_all(context).await;
+        if let Some(metrics) = &self.metrics {
+            let (operation, is_refused) = (context.request.operation, outcome.is_err());
+            metrics.step(Phase::Mutate, operation, is_refused, begin.elapsed());
+        }
+        outcome.map(|()| Mutated(()))
+    }
+
+    async fn mutate_all(&self, context: &mut Context<'_>) -> Result<(), ApiError> {
         if let Some(observer) = context.observer() {
             observer.begin(context.request.operation.text());
         }
@@ -125,7 +147,7 @@ impl Chain {
                 continue;
             }
             let before = context.generation();
-            admit(plugin.as_ref(), context).await?;
+            self.admit(index, context).await?;
             let is_outside = plugin.reinvocation() == Reinvocation::Outside;
             is_changed_outside |= is_outside && context.generation() != before;
             if let Some(left) = left.get_mut(index) {
@@ -135,7 +157,7 @@ impl Chain {
         if is_changed_outside {
             self.mutate_again(context, &left).await?;
         }
-        Ok(Mutated(()))
+        Ok(())
     }
 
     /// Once, whatever happens meanwhile.
@@ -145,17 +167,27 @@ impl Chain {
         left: &[Option<u64>],
     ) -> Result<(), ApiError> {
         context.reinvoke();
-        for (plugin, left) in self.plugins.iter().zip(left) {
+        for (index, (plugin, left)) in self.plugins.iter().zip(left).enumerate() {
             let Some(left) = *left else { continue };
             let is_due = match plugin.reinvocation() {
                 Reinvocation::IfChanged => context.generation() != left,
                 Reinvocation::Outside => true,
             };
             if is_due {
-                admit(plugin.as_ref(), context).await?;
+                self.admit(index, context).await?;
             }
         }
         Ok(())
+    }
+
+    async fn admit(&self, index: usize, context: &mut Context<'_>) -> Result<(), ApiError> {
+        let begin = Instant::now();
+        let outcome = admit(self.plugins[index].as_ref(), context).await;
+        if let Some(metrics) = &self.metrics {
+            let (operation, is_refused) = (context.request.operation, outcome.is_err());
+            metrics.plugin(index, Phase::Mutate, operation, is_refused, begin.elapsed());
+        }
+        outcome
     }
 
     /// The second phase, after the kind's own validation: plugins only look, and may reserve.
@@ -165,16 +197,32 @@ impl Chain {
         context: &Context<'_>,
     ) -> Result<Valid, ApiError> {
         let Mutated(()) = mutated;
+        let begin = Instant::now();
+        let outcome = self.validate_all(context).await;
+        if let Some(metrics) = &self.metrics {
+            let (operation, is_refused) = (context.request.operation, outcome.is_err());
+            metrics.step(Phase::Validate, operation, is_refused, begin.elapsed());
+        }
+        let reserved = Mutex::new(outcome?);
+        Ok(Valid { reserved })
+    }
+
+    async fn validate_all(&self, context: &Context<'_>) -> Result<Reserved, ApiError> {
         let mut reserved = Reserved::default();
         let mut refusal = None;
-        for plugin in &self.plugins {
+        for (index, plugin) in self.plugins.iter().enumerate() {
             if !plugin.handles(Phase::Validate, &context.request) {
                 continue;
             }
+            let begin = Instant::now();
             let outcome = match context.observer() {
                 None => plugin.validate(context).await,
                 Some(observer) => validate_observed(plugin.as_ref(), context, observer).await,
             };
+            if let Some(metrics) = &self.metrics {
+                let (operation, is_refused) = (context.request.operation, outcome.is_err());
+                metrics.plugin(index, Phase::Validate, operation, is_refused, begin.elapsed());
+            }
             match outcome {
                 Ok(taken) => reserved.open.extend(taken),
                 // Whoever wants to be told is told what the others say, too.
@@ -184,10 +232,7 @@ impl Chain {
                 Err(err) => return Err(err),
             }
         }
-        match refusal {
-            Some(err) => Err(err),
-            None => Ok(Valid { reserved: Mutex::new(reserved) }),
-        }
+        refusal.map_or(Ok(reserved), Err)
     }
 }
 

@@ -12,6 +12,7 @@ mod configuration;
 mod context;
 mod draft;
 mod matching;
+mod metrics;
 mod notes;
 pub mod observer;
 mod options;

@@ -5,6 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use api::Kind;
+use api::apiextensions::{CustomKind, CustomResourceDefinition};
 use api::protobuf::{self, Envelope};
 use apimachinery::apply::{self, Resets, Writer};
 use apimachinery::bounds::{DEPTH_MAX, depth, validate_object_text};
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::conversion;
 use crate::http::query::Query;
 use crate::http::{negotiate, path};
 use crate::pipeline::parse_any_token;
@@ -154,11 +156,77 @@ pub fn accepted(bytes: &[u8]) {
     negotiate::try_all(&String::from_utf8_lossy(bytes));
 }
 
+/// What an admission webhook answers with.
+pub fn admission_reviews(bytes: &[u8]) {
+    admission::webhook::garbage::answers(bytes);
+}
+
+/// What a conversion webhook answers with.
+pub fn conversion_reviews(bytes: &[u8]) {
+    conversion::take_any(bytes);
+}
+
+/// A schema of a CustomResourceDefinition and, on the line behind it, an object: what may be stored
+/// of the one can be told of the other.
+pub fn definitions(bytes: &[u8]) {
+    let mut lines = bytes.splitn(2, |it| *it == b'\n');
+    let (schema, object) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    if validate_object_text(schema).is_err() || validate_object_text(object).is_err() {
+        return;
+    }
+    let Some(own) = defined(schema) else { return };
+    let _ = own.schema().validate_fields(object);
+    let Ok(mut object) = own.decode(object) else { return };
+    own.apply_defaults(object.as_mut());
+    own.prepare_create(object.as_mut());
+    own.validate(object.as_ref(), &mut FieldErrors::new());
+}
+
+/// The kind of a definition with this schema, if there may be one.
+fn defined(schema: &[u8]) -> Option<CustomKind> {
+    let schema: Value = serde_json::from_slice(schema).ok()?;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "ropes.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"plural": "ropes", "singular": "rope", "kind": "Rope", "listKind": "RopeList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    let kind = definition_kind();
+    let mut definition = kind.decode(definition.to_string().as_bytes()).ok()?;
+    kind.apply_defaults(definition.as_mut());
+    kind.prepare_create(definition.as_mut());
+    let mut errors = FieldErrors::new();
+    kind.validate(definition.as_ref(), &mut errors);
+    if !errors.is_empty() {
+        return None;
+    }
+    let definition = definition.downcast_ref::<CustomResourceDefinition>()?;
+    Some(CustomKind::new(definition, &definition.spec.versions[0]))
+}
+
+fn definition_kind() -> &'static Arc<dyn Kind> {
+    static KIND: OnceLock<Arc<dyn Kind>> = OnceLock::new();
+    KIND.get_or_init(|| {
+        let mut kinds = api::kinds().into_iter();
+        let is_it = |it: &Arc<dyn Kind>| it.names().kind == "CustomResourceDefinition";
+        kinds.find(is_it).expect("the kind is built in")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use stdx::Random;
 
-    use super::{accepted, body, patches, paths, protobuf_body, selectors, tokens, yaml_body};
+    use super::{
+        accepted, admission_reviews, body, conversion_reviews, definitions, patches, paths,
+        protobuf_body, selectors, tokens, yaml_body,
+    };
 
     const N: usize = 2_000;
 
@@ -191,7 +259,22 @@ mod tests {
         let strategic = br#"&{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"b"}],
             "containers":[{"name":"b","$patch":"delete"},{"name":"c"}]}}},"metadata":{"$retainKeys":["name"]}}"#;
         let token = br#"{"v":"meta.k8s.io/v1","rv":12,"start":"default/a\u0000"}"#;
-        let seeds: [(Takes, &[u8]); 9] = [
+        let reviewed = br#"@{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u",
+            "allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL2RhdGEveCIsInZhbHVlIjoieSJ9XQ==",
+            "warnings":["a"],"auditAnnotations":{"b":"c"}}}"#;
+        let denied = br#"C{"response":{"allowed":false,"status":{"code":409,"reason":"Conflict","details":{"causes":[{}]}}}}"#;
+        let converted = br#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"q",
+            "result":{"status":"Success"},"convertedObjects":[{"apiVersion":"e.io/v2","kind":"Rope",
+            "metadata":{"name":"a","uid":"u","labels":{"x":"y"},"finalizers":["z"]},"spec":{"length":1}}]}}"#;
+        let defined = br#"{"type":"object","properties":{"spec":{"type":"object","required":["a"],"properties":{"a":{"type":"integer","minimum":0,"default":1,"x-kubernetes-validations":[{"rule":"self >= 0 && self < oldSelf","message":"no"}]},"b":{"type":"array","maxItems":4,"items":{"type":"string","maxLength":9,"pattern":"^a+$"},"x-kubernetes-list-type":"set"},"c":{"x-kubernetes-int-or-string":true},"d":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},"x-kubernetes-validations":[{"rule":"self.b.all(x, x.startsWith('a'))"}]}}}
+{"apiVersion":"example.com/v1","kind":"Rope","metadata":{"name":"a"},"spec":{"a":3,"b":["a","aa"],"c":"5%","d":{"e":[1]}}}"#;
+        let schema = defined.split(|it| *it == b'\n').next().unwrap_or_default();
+        assert!(super::defined(schema).is_some(), "it gets as far as objects");
+        let seeds: [(Takes, &[u8]); 13] = [
+            (admission_reviews, reviewed),
+            (admission_reviews, denied),
+            (conversion_reviews, converted),
+            (definitions, defined),
             (accepted, b"application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5,*/*;q=0.1, application/yaml"),
             (selectors, b"a in (b,c),d!=e,!f,g,h notin (i),metadata.name=x\\,y"),
             (tokens, token),

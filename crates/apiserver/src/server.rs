@@ -87,7 +87,8 @@ fn plugins(
         deciders: Some(deciders),
     };
     let own = admission::plugins::all(&config.admission_plugins, &needs);
-    Ok(Chain::new([own.map_err(Error::Admission)?, more].concat()))
+    let all = [own.map_err(Error::Admission)?, more].concat();
+    Ok(Chain::new(all).measured(metrics))
 }
 
 fn issuer(
@@ -171,9 +172,10 @@ impl Server {
             webhooks: &webhooks,
             policies: &policies,
             conversions: Conversions::new(caller, &world.random, &metrics),
+            metrics: &metrics,
         })));
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
-        let aggregation = Aggregation::shared(&aggregated, &registry, &world);
+        let aggregation = Aggregation::shared(&aggregated, &registry, (&world, &metrics));
         cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
         let feed = cache.load().await.map_err(Error::Load)?;
         let runner = cache.clone();

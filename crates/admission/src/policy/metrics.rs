@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use telemetry::{Buckets, Counter, Description, Family, Histogram, Registry, Stability};
 
+use super::conditions;
 use super::evaluation::OUT_OF_BUDGET;
 
 const VALIDATING_CHECKS: Description<4> = Description {
@@ -38,6 +39,7 @@ pub(crate) struct Metrics {
     validating_duration: Family<Histogram, 4>,
     mutating_checks: Family<Counter, 3>,
     mutating_duration: Family<Histogram, 3>,
+    pub(crate) conditions: conditions::metrics::Metrics,
 }
 
 impl Metrics {
@@ -48,6 +50,7 @@ impl Metrics {
                 .histograms(&VALIDATING_DURATION, Buckets::seconds(&BOUNDS)),
             mutating_checks: registry.counters(&MUTATING_CHECKS),
             mutating_duration: registry.histograms(&MUTATING_DURATION, Buckets::seconds(&BOUNDS)),
+            conditions: conditions::metrics::Metrics::new(registry),
         }
     }
 

@@ -25,6 +25,33 @@ pub(super) enum Failure {
     Refused(ApiError),
 }
 
+/// How a webhook keeps its own pods away, and what it came to this time.
+enum Blocking<'a> {
+    IsAway(&'a str),
+    Refuses(&'a str),
+}
+
+impl Blocking<'_> {
+    fn why(&self) -> &str {
+        match self {
+            Self::IsAway(why) | Self::Refuses(why) => why,
+        }
+    }
+
+    fn text(&self, hook: &str, namespace: &str, service: &str) -> String {
+        let begin = format!("webhook {hook:?} keeps its own pods from being created");
+        let exempt = "Exempt them by a namespaceSelector or an objectSelector";
+        match self {
+            Self::IsAway(_) => format!(
+                "{begin}: it must agree to pods in namespace {namespace:?}, where those of its Service {service:?} are. {exempt}, or set failurePolicy to Ignore"
+            ),
+            Self::Refuses(_) => format!(
+                "{begin}: it refuses one that its Service {service:?} in namespace {namespace:?} selects. When those that run are gone, nobody is left to agree to anything. {exempt}, or make them such that it agrees"
+            ),
+        }
+    }
+}
+
 impl Webhooks {
     pub(super) async fn ask(
         &self,
@@ -85,6 +112,12 @@ impl Webhooks {
             Err(Failure::Denied(err)) => {
                 self.metrics.rejected(&called, "no_error", err.code());
                 self.metrics.observe(&called, (err.code(), true), elapsed);
+                self.tell_if_it_blocks_itself(
+                    hook,
+                    kind,
+                    context,
+                    &Blocking::Refuses(err.message()),
+                );
                 Err(err)
             }
             Err(Failure::Refused(err)) => {
@@ -112,15 +145,22 @@ impl Webhooks {
                     "failed calling a webhook, failing closed"
                 );
                 self.metrics.rejected(&called, "calling_webhook_error", code);
-                self.tell_if_it_blocks_itself(hook, kind, context, &why);
+                self.tell_if_it_blocks_itself(hook, kind, context, &Blocking::IsAway(&why));
                 Err(messages::internal(&why))
             }
         }
     }
 
     /// A webhook whose own pods cannot be made because it is not there to agree stays away for
-    /// ever, and whoever waits for it sees nothing but pods that do not come.
-    fn tell_if_it_blocks_itself(&self, hook: &Hook, kind: Kind, context: &Context<'_>, why: &str) {
+    /// ever, and whoever waits for it sees nothing but pods that do not come. One that refuses them
+    /// is there until its last pod goes.
+    fn tell_if_it_blocks_itself(
+        &self,
+        hook: &Hook,
+        kind: Kind,
+        context: &Context<'_>,
+        blocking: &Blocking<'_>,
+    ) {
         let request = &context.request;
         let is_creation = request.operation == Operation::Create && request.is("", "pods", "");
         let Place::Service { namespace, name, .. } = hook.target.place() else { return };
@@ -134,15 +174,15 @@ impl Webhooks {
         if selector.is_empty() || !selector.iter().all(|(key, it)| labels.get(key) == Some(it)) {
             return;
         }
-        let text = format!(
-            "webhook {:?} keeps its own pods from being created: it must agree to pods in namespace {namespace:?}, where those of its Service {name:?} are. Exempt them by a namespaceSelector or an objectSelector, or set failurePolicy to Ignore",
-            hook.name
-        );
+        let text = blocking.text(&hook.name, namespace, name);
         context.warn(&text);
+        if request.is_dry_run() {
+            return;
+        }
         self.notice.blocks_itself(Blocked {
             kind: kind.object(),
             configuration: hook.configuration.clone(),
-            text: format!("{text}. Now: {why}"),
+            text: format!("{text}. Now: {}", blocking.why()),
         });
     }
 }

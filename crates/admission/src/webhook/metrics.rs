@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use telemetry::{Buckets, Counter, Description, Family, Histogram, Registry, Stability};
 
+use crate::policy::conditions;
+
 const DURATION: Description<4> = Description {
     name: "apiserver_admission_webhook_admission_duration_seconds",
     stability: Stability::Stable,
@@ -37,6 +39,7 @@ pub(super) struct Metrics {
     rejections: Family<Counter, 5>,
     fail_open: Family<Counter, 2>,
     requests: Family<Counter, 5>,
+    pub(super) conditions: conditions::metrics::Metrics,
 }
 
 /// One call that is over.
@@ -54,6 +57,7 @@ impl Metrics {
             rejections: registry.counters(&REJECTIONS),
             fail_open: registry.counters(&FAIL_OPEN),
             requests: registry.counters(&REQUESTS),
+            conditions: conditions::metrics::Metrics::new(registry),
         }
     }
 

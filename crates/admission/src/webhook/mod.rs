@@ -6,12 +6,15 @@
 mod call;
 mod configured;
 pub(crate) mod credentials;
+pub mod garbage;
 mod hook;
 mod messages;
 mod metrics;
 mod mutating;
 mod observed;
 mod review;
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;
 mod validating;
@@ -30,6 +33,7 @@ use crate::configuration::{Configuration, Error};
 use crate::context::Context;
 use crate::matching::{Invocation, Untold, is_configuration};
 use crate::policy::conditions::Verdict;
+use crate::policy::conditions::metrics::Of;
 use configured::Configured;
 use hook::Hook;
 use metrics::Metrics;
@@ -142,28 +146,34 @@ impl Webhooks {
     pub(crate) fn has_validating(&self, request: &Attributes<'_>) -> bool {
         !self.validating.is_empty() && !is_configuration(request)
     }
-}
 
-/// How a webhook is asked about the request, if it is.
-async fn match_hook(
-    hook: &Hook,
-    context: &Context<'_>,
-) -> Result<Option<(Invocation, Shown)>, ApiError> {
-    let found = hook.constraints.find(context).map_err(|it| match it {
-        Untold::Selector(why) => messages::internal(&why),
-        Untold::NoNamespace(err) => err,
-    });
-    let Some(invocation) = found? else { return Ok(None) };
-    let shown = Shown::new(context, &invocation).await?;
-    if hook.conditions.is_empty() {
-        return Ok(Some((invocation, shown)));
-    }
-    let (object, old) = (shown.object_tree()?, shown.old_tree()?);
-    let asked = (&invocation.resource, &invocation.kind);
-    match hook.conditions.evaluate(context, asked, (&object, &old)).await {
-        Verdict::Match => Ok(Some((invocation, shown))),
-        Verdict::No => Ok(None),
-        Verdict::Error(_) if hook.fails_open => Ok(None),
-        Verdict::Error(why) => Err(context.forbidden(&why)),
+    /// How a webhook is asked about the request, if it is.
+    async fn match_hook(
+        &self,
+        hook: &Hook,
+        kind: Kind,
+        context: &Context<'_>,
+    ) -> Result<Option<(Invocation, Shown)>, ApiError> {
+        let found = hook.constraints.find(context).map_err(|it| match it {
+            Untold::Selector(why) => messages::internal(&why),
+            Untold::NoNamespace(err) => err,
+        });
+        let Some(invocation) = found? else { return Ok(None) };
+        let shown = Shown::new(context, &invocation).await?;
+        if hook.conditions.is_empty() {
+            return Ok(Some((invocation, shown)));
+        }
+        let (object, old) = (shown.object_tree()?, shown.old_tree()?);
+        let asked = (&invocation.resource, &invocation.kind);
+        let judged = hook.conditions.evaluate(context, asked, (&object, &old)).await;
+        let (of, operation) = (Of::Webhook(&hook.name, kind.phase()), context.request.operation);
+        let metrics = &self.metrics.conditions;
+        metrics.judged(of, operation, &judged);
+        match judged.verdict {
+            Verdict::Match => return Ok(Some((invocation, shown))),
+            Verdict::Error(why) if !hook.fails_open => return Err(context.forbidden(&why)),
+            Verdict::No | Verdict::Error(_) => metrics.excluded(of, operation),
+        }
+        Ok(None)
     }
 }

@@ -11,7 +11,7 @@ use super::call::Failure;
 use super::hook::Hook;
 use super::observed::Watched;
 use super::review::Shown;
-use super::{Kind, Webhooks, match_hook, messages};
+use super::{Kind, Webhooks, messages};
 use crate::context::Context;
 use crate::matching::Invocation;
 
@@ -40,7 +40,8 @@ impl Webhooks {
             rounds.changed();
         }
         for (index, hook) in self.mutating.all().iter().enumerate() {
-            let Some((invocation, shown)) = match_hook(hook, context).await? else { continue };
+            let found = self.match_hook(hook, Kind::Mutating, context).await?;
+            let Some((invocation, shown)) = found else { continue };
             let (configuration, name) = hook.id();
             let id = (configuration.to_owned(), name.to_owned());
             // Whoever was not asked before is not asked in the second round either.

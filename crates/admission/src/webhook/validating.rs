@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::hook::Hook;
 use super::observed::Watched;
 use super::review::Shown;
-use super::{Kind, Webhooks, match_hook};
+use super::{Kind, Webhooks};
 use crate::context::Context;
 use crate::matching::Invocation;
 
@@ -18,7 +18,8 @@ impl Webhooks {
     pub(crate) async fn validate(&self, context: &Context<'_>) -> Result<(), ApiError> {
         let mut asked: Vec<(Arc<Hook>, Invocation, Shown)> = Vec::new();
         for hook in self.validating.all().iter() {
-            if let Some((invocation, shown)) = match_hook(hook, context).await? {
+            let found = self.match_hook(hook, Kind::Validating, context).await?;
+            if let Some((invocation, shown)) = found {
                 asked.push((hook.clone(), invocation, shown));
             }
         }

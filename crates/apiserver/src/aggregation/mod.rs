@@ -10,6 +10,7 @@ mod call;
 mod endpoints;
 mod forward;
 mod identity;
+mod metrics;
 mod openapi;
 mod published;
 mod refresh;
@@ -55,13 +56,14 @@ pub(crate) struct Aggregation {
     openapi: openapi::Downloads,
     /// What others have to know of this server was changed.
     unpublished: Notify,
+    metrics: metrics::Metrics,
 }
 
 impl Aggregation {
     pub(crate) fn shared(
         aggregated: &Arc<Aggregated>,
         registry: &Arc<Registry>,
-        world: &World,
+        (world, metrics): (&World, &telemetry::Registry),
     ) -> Arc<Self> {
         Arc::new(Self {
             aggregated: aggregated.clone(),
@@ -71,6 +73,7 @@ impl Aggregation {
             changed: Notify::new(),
             openapi: openapi::Downloads::default(),
             unpublished: Notify::new(),
+            metrics: metrics::Metrics::new(metrics),
         })
     }
 
@@ -107,6 +110,7 @@ impl Aggregation {
         let decode = |it: &Arc<api::Stored>| APIService::decode(&it.bytes).ok();
         let now = change.object.as_ref().and_then(decode);
         let before = change.previous.as_ref().and_then(decode);
+        self.metrics.changed(&change.latest().meta.key.name, before.as_ref(), now.as_ref());
         let versions = [before.as_ref(), now.as_ref()].into_iter().flatten().map(version_of);
         let versions: Vec<GroupVersion> = versions.collect();
         match &now {

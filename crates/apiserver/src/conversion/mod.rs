@@ -4,6 +4,7 @@
 //! upstream's words; it comes within a deadline and is bounded; what was converted a moment ago is
 //! not asked for again. Whoever waits here waits alone: nothing is locked meanwhile.
 
+mod garbage;
 mod kept;
 mod metrics;
 mod review;
@@ -28,6 +29,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::registry::Converter;
+pub(crate) use garbage::take_any;
 use kept::Kept;
 use metrics::{Metrics, Outcome};
 use review::Question;

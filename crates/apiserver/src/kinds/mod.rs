@@ -61,12 +61,13 @@ pub(crate) struct Needs<'a> {
     pub(crate) webhooks: &'a Arc<Webhooks>,
     pub(crate) policies: &'a Arc<Policies>,
     pub(crate) conversions: Conversions,
+    pub(crate) metrics: &'a telemetry::Registry,
 }
 
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, .. } = needs;
-    let Needs { webhooks, policies, conversions, .. } = needs;
+    let Needs { webhooks, policies, conversions, metrics, .. } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
@@ -79,6 +80,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
             registry.clone(),
             cache,
             conversions,
+            metrics,
         )),
         Arc::new(device_taint::DeviceTaints),
         Arc::new(event::Events::new(config.event_ttl, world.clock.clone())),

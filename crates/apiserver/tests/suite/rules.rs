@@ -83,6 +83,25 @@ async fn what_breaks_a_rule_is_refused_wherever_it_is_written() {
 }
 
 #[tokio::test]
+async fn rules_are_compiled_once_and_evaluated_on_each_object() {
+    let (_site, mut connection) = connect().await;
+    define(&mut connection, &json!([{"rule": "self <= 4", "message": "four at most"}])).await;
+    let count = async |connection: &mut Connection, what: &str| {
+        let (_, page) = connection.get("/metrics", "text/plain").await;
+        let series = format!("apiserver_cel_{what}_duration_seconds_count ");
+        let lines = page.as_str().unwrap_or_default().lines();
+        let found = lines.filter_map(|it| it.strip_prefix(&series)?.parse::<usize>().ok()).next();
+        found.expect("it is there before anything happened")
+    };
+    assert_eq!(count(&mut connection, "compilation").await, 0, "nobody needed them yet");
+    for (name, crew, code) in [("a", 1, 201), ("b", 5, 422), ("c", 2, 201)] {
+        assert_eq!(connection.call("POST", BOATS, &boat(name, crew)).await.0, code);
+    }
+    assert_eq!(count(&mut connection, "compilation").await, 1);
+    assert_eq!(count(&mut connection, "evaluation").await, 3);
+}
+
+#[tokio::test]
 async fn a_new_rule_only_warns_of_what_stays_as_it_was() {
     let (_site, mut connection) = connect().await;
     define(&mut connection, &json!([])).await;

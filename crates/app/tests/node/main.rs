@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
+mod aggregated;
 mod both_families;
 mod churn;
 mod cluster;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use lifecycle::Tasks;
 use stdx::Random;
 use tokio::time::Instant;
@@ -52,9 +53,25 @@ pub trait Resolve: Send + Sync {
     fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Ways, String>;
 }
 
+/// When an answer is late, and how many bytes it may have.
+pub type Bounds = (Instant, usize);
+
+/// How a question gets to whoever answers it: over the network, or not, in a simulation.
+pub trait Carry: Send + Sync {
+    fn carry<'a>(
+        &'a self,
+        target: &'a Target,
+        url: &'a str,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> BoxFuture<'a, Result<Bytes, Failure>>;
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Caller {
+pub struct Caller(Arc<dyn Carry>);
+
+struct Network {
     tasks: Tasks,
     random: Random,
     resolve: Arc<dyn Resolve>,
@@ -62,7 +79,11 @@ pub struct Caller {
 
 impl Caller {
     pub fn new(tasks: &Tasks, random: &Random, resolve: Arc<dyn Resolve>) -> Self {
-        Self { tasks: tasks.child("webhooks"), random: random.clone(), resolve }
+        Self::over(Network { tasks: tasks.child("webhooks"), random: random.clone(), resolve })
+    }
+
+    pub fn over(carrier: impl Carry + 'static) -> Self {
+        Self(Arc::new(carrier))
     }
 
     /// Asks, and returns the body of an answer of success.
@@ -76,19 +97,33 @@ impl Caller {
         let url = target.url(timeout);
         let within = |failure: Failure| failure.of_post(&url);
         let deadline = Instant::now() + timeout;
-        let asking = self.ask(target, &url, body, (deadline, answer_max));
+        let asking = self.0.carry(target, &url, body, (deadline, answer_max));
         match tokio::time::timeout_at(deadline, asking).await {
             Ok(answer) => answer.map_err(within),
             Err(_) => Err(within(Failure::late())),
         }
     }
+}
 
+impl Carry for Network {
+    fn carry<'a>(
+        &'a self,
+        target: &'a Target,
+        url: &'a str,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> BoxFuture<'a, Result<Bytes, Failure>> {
+        Box::pin(self.ask(target, url, body, bounds))
+    }
+}
+
+impl Network {
     async fn ask(
         &self,
         target: &Target,
         url: &str,
         body: Bytes,
-        (deadline, answer_max): (Instant, usize),
+        (deadline, answer_max): Bounds,
     ) -> Result<Bytes, Failure> {
         // Also where a connection is kept: what is not ready any more is not asked.
         let ways = match target.place() {

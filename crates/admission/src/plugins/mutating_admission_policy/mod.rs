@@ -22,7 +22,8 @@ use crate::chain::{Admitting, Phase, Plugin, Reinvocation};
 use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
 use crate::policy::Policies;
-use crate::policy::conditions::Verdict;
+use crate::policy::conditions::metrics::Of;
+use crate::policy::conditions::{Judged, Verdict};
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::metrics::Metrics;
@@ -235,9 +236,13 @@ async fn run(
     }
     let (definition, binding) = (&case.definition, Some(case.binding.name.as_str()));
     let mut watched = Watched::begin(context);
-    let (verdict, cost) = matches(context, case, decisions).await?;
-    watched.spent(cost);
-    match verdict {
+    let judged = matches(context, case, decisions).await?;
+    if !definition.rules.conditions.is_empty() {
+        let of = Of::Policy(&definition.name);
+        metrics.conditions.judged(of, context.request.operation, &judged);
+    }
+    watched.spent(judged.cost);
+    match judged.verdict {
         Verdict::Match => {}
         Verdict::No => {
             watched.skipped(context, case);
@@ -308,7 +313,7 @@ async fn matches(
     context: &Context<'_>,
     case: &Case,
     decisions: &Arc<Decisions>,
-) -> Result<(Verdict, u64), ApiError> {
+) -> Result<Judged, ApiError> {
     let evaluate = |inputs: &Inputs<'_>| {
         let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
         case.definition.rules.conditions.judge(&case.definition.rules.composition, &nowhere)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use apimachinery::cel::OBJECT_BUDGET;
 
 use super::{Validation, Validations};
-use crate::policy::conditions::Verdict;
+use crate::policy::conditions::{Judged, Verdict};
 use crate::policy::evaluation::{Expression, Inputs, Outcome, evaluate};
 use crate::policy::source::{Definition, OnFailure};
 
@@ -45,6 +45,8 @@ pub(super) struct Judgment<'d> {
     pub(super) cost: u64,
     /// `matchConditions` do not hold.
     pub(super) is_skipped: bool,
+    /// How they were judged, if there are any.
+    pub(super) matching: Option<Judged>,
 }
 
 impl Judgment<'_> {
@@ -74,13 +76,24 @@ pub(super) fn judge<'d>(
     let on_failure = definition.on_failure;
     let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
     let rules = &definition.rules;
-    let (verdict, matching) = rules.conditions.judge(&rules.composition, &nowhere);
-    match verdict {
-        Verdict::Match => {}
-        Verdict::No => return Judgment::skipped(matching),
-        Verdict::Error(_) if on_failure == OnFailure::Ignore => return Judgment::skipped(matching),
-        Verdict::Error(why) => return Judgment::failed(on_failure, why, matching),
-    }
+    let judged = rules.conditions.judge(&rules.composition, &nowhere);
+    let cost = judged.cost;
+    let judgment = match &judged.verdict {
+        Verdict::Match => decide_all(definition, inputs, cost),
+        Verdict::No => Judgment::skipped(cost),
+        Verdict::Error(_) if on_failure == OnFailure::Ignore => Judgment::skipped(cost),
+        Verdict::Error(why) => Judgment::failed(on_failure, why.clone(), cost),
+    };
+    Judgment { matching: Some(judged).filter(|_| !rules.conditions.is_empty()), ..judgment }
+}
+
+/// What is for the request, with what it cost to tell that.
+fn decide_all<'d>(
+    definition: &'d Definition<Validations>,
+    inputs: &Inputs<'_>,
+    matching: u64,
+) -> Judgment<'d> {
+    let on_failure = definition.on_failure;
     let (mut deciding, mut annotating) = (OBJECT_BUDGET, OBJECT_BUDGET);
     let decided = decide(definition, inputs, &mut deciding);
     let cost = matching + OBJECT_BUDGET - deciding;
@@ -91,7 +104,7 @@ pub(super) fn judge<'d>(
     let annotated = annotate(definition, inputs, &mut annotating);
     let cost = cost + OBJECT_BUDGET - annotating;
     match annotated {
-        Ok(annotations) => Judgment { decisions, annotations, costs, cost, is_skipped: false },
+        Ok(annotations) => Judgment { decisions, annotations, costs, cost, ..Judgment::default() },
         Err(why) => Judgment::failed(on_failure, why, cost),
     }
 }

@@ -25,6 +25,7 @@ use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
 use crate::observer::Observer;
 use crate::policy::Policies;
+use crate::policy::conditions::metrics::Of;
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::params;
@@ -228,6 +229,11 @@ impl Case<'_> {
                 let params = params.as_deref().unwrap_or(&Value::Null);
                 let begin = Instant::now();
                 let judgment = self.judge(definition, shown, [request, namespace, params]).await;
+                if let Some(judged) = &judgment.matching {
+                    let of = Of::Policy(&definition.name);
+                    let metrics = &self.policies.metrics.conditions;
+                    metrics.judged(of, self.context.request.operation, judged);
+                }
                 if let Some(observer) = self.context.observer() {
                     let about = (definition.as_ref(), binding.as_ref(), params);
                     let part = observed::part(about, &judgment, begin.elapsed());

@@ -9,6 +9,7 @@ use apimachinery::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::CustomKind;
+use super::stopwatch::Work;
 use crate::kind::Part;
 
 impl CustomKind {
@@ -37,7 +38,8 @@ impl CustomKind {
         if !was_wrong {
             own.validate_lists(object, &root, errors);
         }
-        let Some(rules) = self.schemas.rules() else { return };
+        let stopwatch = self.stopwatch.as_ref();
+        let Some(rules) = self.schemas.rules(stopwatch) else { return };
         if has_blocking(errors) {
             errors.invalid(
                 &root,
@@ -49,7 +51,9 @@ impl CustomKind {
         }
         let before =
             Before { value: stored.map(|(old, _)| old), ratchet: Ratchet::of(before.as_ref()) };
-        rules.evaluate(object, before, &root, OBJECT_BUDGET, errors);
+        stopwatch.time(Work::Evaluation, &mut || {
+            rules.evaluate(object, before, &root, OBJECT_BUDGET, errors);
+        });
     }
 
     /// Whoever writes a status does not answer for the rest.

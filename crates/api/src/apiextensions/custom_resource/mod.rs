@@ -10,6 +10,7 @@ mod judge;
 #[cfg(test)]
 mod rule_tests;
 mod schemas;
+mod stopwatch;
 mod stored_defaults;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use crate::object::{ApiObject, Dynamic, Stored};
 use crate::{codec, halves};
 use columns::PrinterColumn;
 use schemas::Schemas;
+pub use stopwatch::{Stopwatch, Unmeasured, Work};
 use stored_defaults::StoredDefaults;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
@@ -47,6 +49,7 @@ pub struct CustomKind {
     storage_version: String,
     stored_defaults: StoredDefaults,
     schemas: Schemas,
+    stopwatch: Arc<dyn Stopwatch>,
     columns: Vec<PrinterColumn>,
     has_status: bool,
     scale: Option<ScalePaths>,
@@ -75,11 +78,20 @@ struct ScalePaths {
 impl CustomKind {
     /// One per served version, when the definition is established.
     pub fn of(crd: &CustomResourceDefinition) -> Vec<Arc<dyn Kind>> {
+        Self::measured(crd, &Unmeasured::shared())
+    }
+
+    /// The same, where somebody wants to know how long their rules take.
+    pub fn measured(
+        crd: &CustomResourceDefinition,
+        stopwatch: &Arc<dyn Stopwatch>,
+    ) -> Vec<Arc<dyn Kind>> {
         if !is_established(crd) {
             return Vec::new();
         }
         let served = crd.spec.versions.iter().filter(|it| it.served);
-        served.map(|it| Arc::new(Self::new(crd, it)) as Arc<dyn Kind>).collect()
+        let kind = |it| Self { stopwatch: stopwatch.clone(), ..Self::new(crd, it) };
+        served.map(|it| Arc::new(kind(it)) as Arc<dyn Kind>).collect()
     }
 
     /// The kind of one version of a valid definition, under its accepted names.
@@ -93,6 +105,7 @@ impl CustomKind {
         let subresources = version.subresources.as_ref();
         Self {
             schemas: Schemas::new(own.unwrap_or_else(|| written(version))),
+            stopwatch: Unmeasured::shared(),
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
             stored_defaults: StoredDefaults::of(&crd.spec.group, texts),

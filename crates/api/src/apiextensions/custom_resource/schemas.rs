@@ -8,6 +8,7 @@ use apimachinery::cel::schema::Role;
 use apimachinery::schema::SchemaRef;
 use serde_json::Value;
 
+use super::stopwatch::{Stopwatch, Work};
 use super::{read_schema, with_metadata};
 
 pub(super) struct Schemas {
@@ -47,8 +48,15 @@ impl Schemas {
         &self.compiled().whole
     }
 
-    pub(super) fn rules(&self) -> Option<&Rules> {
-        self.rules.get_or_init(|| Rules::new(self.own(), Role::Resource)).as_ref()
+    pub(super) fn rules(&self, stopwatch: &dyn Stopwatch) -> Option<&Rules> {
+        let compile = || {
+            let mut rules = None;
+            stopwatch.time(Work::Compilation, &mut || {
+                rules = Rules::new(self.own(), Role::Resource);
+            });
+            rules
+        };
+        self.rules.get_or_init(compile).as_ref()
     }
 
     fn compiled(&self) -> &Compiled {

@@ -39,6 +39,16 @@ pub fn is_local(service: &APIService) -> bool {
     service.spec.as_ref().is_none_or(|it| it.service.is_none())
 }
 
+/// Whether it says so of itself.
+pub fn is_available(service: &APIService) -> bool {
+    condition(service).is_some_and(|it| it.status == "True")
+}
+
+/// Why it is, or is not.
+pub fn reason(service: &APIService) -> Option<&str> {
+    condition(service)?.reason.as_deref()
+}
+
 /// Whether another server is known to answer for it.
 pub fn is_reachable(service: &APIService) -> bool {
     let found = condition(service);

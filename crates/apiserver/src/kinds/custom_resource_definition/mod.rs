@@ -2,10 +2,13 @@
 //! write that established them is acknowledged, and their objects removed before they go
 //! themselves.
 
+mod metrics;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use api::apiextensions::custom_resource::Stopwatch;
 use api::apiextensions::custom_resource_definition::CLEANUP_FINALIZER;
 use api::apiextensions::custom_resource_definition::naming::{
     TakenNames, mark_terminating, status_with_names,
@@ -43,6 +46,7 @@ pub(crate) struct Definitions {
     registry: Arc<Registry>,
     cache: Weak<Cache>,
     conversions: Conversions,
+    stopwatch: Arc<dyn Stopwatch>,
     /// Names of definitions to look at.
     pending: Mutex<BTreeSet<String>>,
     /// What is being removed, by resource: the last object to go brings the definition up again.
@@ -65,11 +69,13 @@ impl Definitions {
         registry: Arc<Registry>,
         cache: Weak<Cache>,
         conversions: Conversions,
+        metrics: &telemetry::Registry,
     ) -> Self {
         Self {
             registry,
             cache,
             conversions,
+            stopwatch: Arc::new(metrics::Metrics::new(metrics)),
             pending: Mutex::default(),
             terminating: Mutex::default(),
             names: Mutex::default(),
@@ -202,7 +208,8 @@ impl Hooks for Definitions {
                     self.terminating().insert(resource_of(&definition), name.clone());
                 }
                 let converter = self.conversions.of(&name, Some(&definition));
-                self.registry.set_custom(&name, CustomKind::of(&definition), converter);
+                let kinds = CustomKind::measured(&definition, &self.stopwatch);
+                self.registry.set_custom(&name, kinds, converter);
                 // They serve what was said when they began. Clients begin anew.
                 if !is_served_alike(change) {
                     self.end_watches(before());

@@ -36,6 +36,12 @@ pub(crate) enum Mood {
     Slow,
     /// Answers all with a redirect.
     Elsewhere,
+    /// Answers with a head that is larger than any.
+    Verbose,
+    /// Promises more than it sends, and goes.
+    Cut,
+    /// Does not switch protocols, and goes on as if it had.
+    Unswitched,
 }
 
 /// One request as it came.
@@ -160,6 +166,28 @@ impl State {
             Mood::Huge => return full(200, "application/json", vec![b' '; 32 << 20]),
             Mood::Broken => return full(500, "text/plain", "no"),
             Mood::Slow => std::future::pending().await,
+            Mood::Verbose => {
+                let mut response = full(200, "application/json", "{}");
+                let long = "y".repeat(1 << 20).parse().expect("the server of a test");
+                response.headers_mut().insert("x-long", long);
+                return response;
+            }
+            Mood::Cut => {
+                let mut response = full(200, "application/json", "");
+                // The head is on its way before it breaks off.
+                let body = futures_util::stream::unfold(true, |is_first| async move {
+                    if !is_first {
+                        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                        return None;
+                    }
+                    Some((Ok(Frame::data(Bytes::from_static(b"{\"kind\":"))), false))
+                });
+                *response.body_mut() = StreamBody::new(body).boxed_unsync();
+                let length = "100".parse().expect("the server of a test");
+                response.headers_mut().insert(header::CONTENT_LENGTH, length);
+                return response;
+            }
+            Mood::Unswitched => return full(200, "text/plain", "GET /api/v1/secrets"),
             Mood::Elsewhere => {
                 let mut response = full(302, "text/plain", "");
                 let location =

@@ -297,6 +297,87 @@ async fn nobody_is_sent_elsewhere() {
     assert_eq!(head.status, 502);
 }
 
+/// Of an extension server that breaks off, or says too much, its own request suffers alone.
+#[tokio::test]
+async fn a_broken_answer_is_broken_for_who_asked() {
+    let cluster = Cluster::start_registered().await;
+    let mut admin = cluster.site.connect(ADMIN).await;
+    cluster.extension.set(Mood::Verbose);
+    let (head, body) = admin.send("GET", LIST, &[], &Value::Null).await;
+    let text = String::from_utf8_lossy(&body);
+    assert_eq!(head.status, 503, "{text}");
+    assert!(text.starts_with("error trying to reach service: "), "{text}");
+    // Cut in the middle of its body: what was sent is not taken for all of it.
+    cluster.extension.set(Mood::Cut);
+    let mut own = cluster.site.connect(ADMIN).await;
+    let (head, body) = own.open("GET", LIST, &[], Bytes::new()).await;
+    assert_eq!(head.status, 200);
+    assert!(body.collect().await.is_err(), "it is known to be half of it");
+    cluster.extension.set(Mood::Healthy);
+    assert_eq!(admin.get(LIST, "application/json").await.0, 200);
+}
+
+/// CVE-2018-1002105: what does not switch leaves no way to it open.
+#[tokio::test]
+async fn an_upgrade_that_is_refused_is_no_tunnel() {
+    let cluster = Cluster::start_registered().await;
+    cluster.extension.set(Mood::Unswitched);
+    let mut stream = cluster.site.stream(ADMIN, b"http/1.1").await;
+    let upgrade = format!(
+        "GET {LIST}/one/exec HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: echo\r\n\r\n"
+    );
+    stream.write_all(upgrade.as_bytes()).await.expect("sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("a head"));
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    assert!(!head.starts_with("HTTP/1.1 101"), "{head}");
+    let n_seen = cluster.extension.seen().len();
+    // Whatever follows is a request to this server, or the end.
+    let hidden =
+        format!("GET {LIST}/hidden HTTP/1.1\r\nhost: localhost\r\nx-remote-user: root\r\n\r\n");
+    let _ = stream.write_all(hidden.as_bytes()).await;
+    let mut rest = Vec::new();
+    let reading = stream.read_to_end(&mut rest);
+    let _ = tokio::time::timeout(Duration::from_secs(2), reading).await;
+    for seen in &cluster.extension.seen()[n_seen..] {
+        assert_eq!(seen.headers["x-remote-user"], "admin", "it came by the front door");
+    }
+}
+
+/// One end goes in the middle: so does the other.
+#[tokio::test]
+async fn a_stream_ends_when_either_end_does() {
+    let cluster = Cluster::start_registered().await;
+    let upgrade = format!(
+        "GET {LIST}/one/exec HTTP/1.1\r\nhost: localhost\r\nconnection: Upgrade\r\nupgrade: echo\r\n\r\n"
+    );
+    let mut stream = cluster.site.stream(ADMIN, b"http/1.1").await;
+    stream.write_all(upgrade.as_bytes()).await.expect("sent");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("a head"));
+    }
+    stream.write_all(b"hello").await.expect("sent");
+    let mut answer = [0; 5];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(&answer, b"HELLO");
+    // We say no more: what is on its way still comes, and then the end.
+    stream.write_all(b"more").await.expect("sent");
+    stream.shutdown().await.expect("half closed");
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+    assert_eq!(rest, b"MORE");
+    // Gone without a word, in the middle of another.
+    let mut stream = cluster.site.stream(ADMIN, b"http/1.1").await;
+    stream.write_all(upgrade.as_bytes()).await.expect("sent");
+    stream.read_u8().await.expect("it begins");
+    drop(stream);
+    let mut admin = cluster.site.connect(ADMIN).await;
+    assert_eq!(admin.get(LIST, "application/json").await.0, 200);
+}
+
 #[tokio::test]
 async fn what_is_missing_is_said_and_comes_back_by_itself() {
     let cluster = Cluster::start().await;
@@ -320,6 +401,14 @@ async fn what_is_missing_is_said_and_comes_back_by_itself() {
         });
     slices.update(slice).await.expect("updated");
     cluster.wait(GROUP, "v1", "False (MissingEndpoints)").await;
+    let (_, page) = admin.get("/metrics", "text/plain").await;
+    for line in [
+        r#"aggregator_unavailable_apiservice{name="v1.wardle.example.com"} 1"#,
+        r#"aggregator_unavailable_apiservice{name="v1.apps"} 0"#,
+        r#"aggregator_unavailable_apiservice_total{name="v1.wardle.example.com",reason="MissingEndpoints"} 1"#,
+    ] {
+        assert!(page.as_str().unwrap_or_default().contains(line), "{line}");
+    }
     let (_, list) = admin.get("/apis", AGGREGATED).await;
     let group = list["items"].as_array().expect("groups").iter();
     let group = group.clone().find(|it| it["metadata"]["name"] == GROUP).expect("the group");
@@ -334,6 +423,9 @@ async fn what_is_missing_is_said_and_comes_back_by_itself() {
     services.delete("", "v1.wardle.example.com", DeleteOptions::default()).await.expect("deleted");
     assert_eq!(admin.get(LIST, "application/json").await.0, 404);
     assert_eq!(admin.get("/apis/wardle.example.com", "application/json").await.0, 404);
+    let (_, page) = admin.get("/metrics", "text/plain").await;
+    let series = r#"aggregator_unavailable_apiservice{name="v1.wardle.example.com"}"#;
+    assert!(!page.as_str().unwrap_or_default().contains(series), "what is gone is not shown");
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use apimachinery::User;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{MAPS, Setting, named, rule, with};
@@ -30,6 +32,9 @@ async fn who_does_not_answer_is_a_refusal_or_none() {
             "received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=",
         ),
         ("endless", "the answer has more than 8388608 bytes"),
+        ("trickle", "context deadline exceeded"),
+        ("headers", "message head is too large"),
+        ("header", "message head is too large"),
     ] {
         for kind in ["mutating", "validating"] {
             let hook = brief(on.webhook.hook(path));
@@ -47,6 +52,9 @@ async fn who_does_not_answer_is_a_refusal_or_none() {
     }
     let asked = on.webhook.take();
     assert!(!asked.iter().any(|it| it == "allow"), "no redirect was followed");
+    // What it calls its answer is not looked at, as upstream does not.
+    let hook = on.webhook.hook("typeless");
+    assert_eq!(on.ask_one("validating", hook).await.0, 201);
     let hook = on.webhook.hook("patch-only");
     let (_, answer) = on.ask_one("mutating", hook).await;
     let why = "webhook returned response.patch but not response.patchType";
@@ -74,6 +82,49 @@ async fn a_service_without_endpoints_is_named() {
     let (_, answer) = on.ask_one("validating", hook).await;
     let message = answer["message"].as_str().unwrap_or_default();
     assert!(message.contains("no endpoints available for service \"hook\""), "{answer}");
+}
+
+/// A patch is held to the bounds of a client's.
+#[tokio::test]
+async fn a_patch_that_grows_without_end_is_refused() {
+    let mut on = Setting::start().await;
+    for path in ["bomb", "steps", "deep"] {
+        let hook = on.webhook.hook(path);
+        let (code, answer) = on.ask_one("mutating", hook).await;
+        assert!(code == 500 || code == 413, "{path}: {answer}");
+        // Nothing half done is stored, and the server goes on.
+        let (_, list) = on.connection.call("GET", MAPS, &Value::Null).await;
+        let items = list["items"].as_array().expect("a list");
+        let is_own =
+            |it: &&Value| it["metadata"]["name"].as_str().is_some_and(|it| it.starts_with("a-"));
+        assert_eq!(items.iter().find(is_own), None, "{path}");
+    }
+}
+
+/// They are asked at the same time, over connections that are kept.
+#[tokio::test]
+async fn a_hundred_webhooks_are_all_asked() {
+    let mut on = Setting::start().await;
+    let hooks: Vec<Value> = (0..100).map(|it| on.webhook.hook(&format!("warn/h{it}"))).collect();
+    on.configure("validating", "all", &hooks).await;
+    let labels: Vec<Value> = (0..100).map(|it| on.webhook.hook(&format!("label/l{it}"))).collect();
+    on.configure("mutating", "all", &labels).await;
+    let made = on.create(MAPS, &named("m")).await;
+    assert_eq!(made["metadata"]["labels"].as_object().map(serde_json::Map::len), Some(100));
+    let asked = on.webhook.take();
+    assert_eq!(asked.len(), 200);
+    let order: Vec<String> = (0..100).map(|it| format!("label/l{it}")).collect();
+    assert_eq!(asked[..100], order, "those that change it, one after the other");
+    // One of them that is dead is named, and costs no more than its own time.
+    let dead = [brief(on.webhook.hook("hang"))];
+    on.configure("validating", "dead", &dead).await;
+    let begin = tokio::time::Instant::now();
+    let (code, answer) = on.connection.call("POST", MAPS, &named("n")).await;
+    assert!(code == 500 && begin.elapsed() < Duration::from_secs(5), "{answer}");
+    assert!(
+        answer["message"].as_str().unwrap_or_default().contains("hang.example.com"),
+        "{answer}"
+    );
 }
 
 /// Nobody answers, and whoever fails closed is for everything.
@@ -117,6 +168,62 @@ async fn leases_of_nodes_and_leaders_go_on_whatever_fails() {
     assert_eq!(err.code(), 400);
 }
 
+/// What is said of a configuration, once something is.
+async fn events_of(on: &mut Setting, configuration: &str) -> Vec<Value> {
+    let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D";
+    loop {
+        let (_, list) =
+            on.connection.call("GET", &format!("{path}{configuration}"), &Value::Null).await;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        if !items.is_empty() {
+            return items;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn who_refuses_its_own_pods_is_told() {
+    let mut on = Setting::start().await;
+    let service = json!({
+        "metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "selector": {"app": "hook"}},
+    });
+    on.create("/api/v1/namespaces/default/services", &service).await;
+    let mut hook = on.webhook.hook("deny/unsigned");
+    let (authority, port) = on.webhook.address();
+    hook["clientConfig"] = json!({
+        "service": {"namespace": "default", "name": "hook", "port": port, "path": "/deny/unsigned"},
+        "caBundle": STANDARD.encode(authority),
+    });
+    hook["rules"] = json!([rule(&["CREATE"], "", "v1", "pods")]);
+    on.configure("validating", "strict", &[hook]).await;
+    let pod = |app: &str| {
+        json!({
+            "metadata": {"generateName": "hook-", "labels": {"app": app}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        })
+    };
+    let headers = [("content-type", "application/json")];
+    // Pods of others are its business, and nobody need hear of it.
+    let (head, _) = on.connection.send("POST", super::PODS, &headers, &pod("web")).await;
+    assert!(head.status.as_u16() == 400 && head.headers.get("warning").is_none());
+    // Who only tries is told, and nobody else.
+    let dry = format!("{}?dryRun=All", super::PODS);
+    for path in [dry.as_str(), super::PODS] {
+        let (head, _) = on.connection.send("POST", path, &headers, &pod("hook")).await;
+        assert_eq!(head.status.as_u16(), 400);
+        let warning = head.headers["warning"].to_str().expect("text").to_owned();
+        assert!(warning.contains("it refuses one that its Service"), "{warning}");
+    }
+    let found = events_of(&mut on, "strict").await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["reason"], "WebhookBlocksItself");
+    let message = found[0]["message"].as_str().unwrap_or_default();
+    let end = "Now: admission webhook \"deny-unsigned.example.com\" denied the request: unsigned";
+    assert!(message.ends_with(end), "{message}");
+}
+
 #[tokio::test]
 async fn who_keeps_its_own_pods_away_is_told() {
     let mut on = Setting::start().await;
@@ -140,15 +247,7 @@ async fn who_keeps_its_own_pods_away_is_told() {
         let warning = head.headers["warning"].to_str().expect("text").to_owned();
         assert!(warning.contains("keeps its own pods from being created"), "{warning}");
     }
-    let events = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dlocked-out";
-    let found = loop {
-        let (_, list) = on.connection.call("GET", events, &Value::Null).await;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        if !items.is_empty() {
-            break items;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let found = events_of(&mut on, "locked-out").await;
     assert_eq!(found.len(), 1, "it is said once in a while");
     assert_eq!(found[0]["reason"], "WebhookBlocksItself");
     assert_eq!(found[0]["involvedObject"]["kind"], "ValidatingWebhookConfiguration");

@@ -4,6 +4,7 @@
 mod credentials;
 mod explained;
 mod failures;
+mod measured;
 mod questions;
 pub(crate) mod server;
 

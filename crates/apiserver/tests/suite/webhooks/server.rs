@@ -41,7 +41,13 @@ impl Webhook {
         let authority = Authority::create("hooks", now, &world.random).expect("an authority");
         let loopback: IpAddr = [127, 0, 0, 1].into();
         let identity = authority
-            .issue_server("hook", &["localhost"], &[loopback], now, &world.random)
+            .issue_server(
+                "hook",
+                &["localhost", "hook.default.svc"],
+                &[loopback],
+                now,
+                &world.random,
+            )
             .expect("a certificate");
         let mut tls = server_config(&identity, authority.certificate_pem()).expect("TLS");
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -149,6 +155,29 @@ fn respond(what: &str, with: &str, request: &Value) -> Value {
         }
         "unlabel" => json!({"allowed": true}),
         "break" => set("/data", &json!(7)),
+        // Each step doubles what is there.
+        "bomb" => {
+            let mut steps =
+                vec![json!({"op": "add", "path": "/data", "value": {"a": "x".repeat(1_000)}})];
+            steps.extend((0..64).map(|it| {
+                json!({"op": "copy", "from": "/data", "path": format!("/metadata/annotations/{it}")})
+            }));
+            steps.extend((0..64).map(
+                |it| json!({"op": "copy", "from": "/metadata", "path": format!("/metadata/b{it}")}),
+            ));
+            steps.insert(0, json!({"op": "add", "path": "/metadata/annotations", "value": {}}));
+            patch(&json!(steps))
+        }
+        // More steps than anybody needs.
+        "steps" => patch(&json!(vec![json!({"op": "add", "path": "/data", "value": {}}); 20_000])),
+        "deep" => {
+            let deep = format!(
+                r#"[{{"op":"add","path":"/data","value":{}{}}}]"#,
+                "[".repeat(5_000),
+                "]".repeat(5_000)
+            );
+            json!({"allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(deep)})
+        }
         "misfit" => patch(&json!([{"op": "remove", "path": "/nothing/here"}])),
         "move" => set("/metadata/namespace", &json!("kube-system")),
         "version" => set("/metadata/resourceVersion", &json!("7")),
@@ -252,6 +281,36 @@ async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Bod
         "kindless" => {
             let response = json!({"uid": request["uid"], "allowed": true});
             text(200, json!({"response": response}).to_string())
+        }
+        "typeless" => {
+            let response = json!({"uid": request["uid"], "allowed": true});
+            let mut answer = text(200, review_of(&review, response).to_string());
+            let kind = "text/html".parse().expect("a type");
+            answer.headers_mut().insert("content-type", kind);
+            answer
+        }
+        // More than any answer needs, in one header or in many.
+        "headers" => {
+            let mut answer = text(200, "{}".to_owned());
+            for index in 0..150_u16 {
+                let name = http::HeaderName::try_from(format!("x-{index}")).expect("a name");
+                answer.headers_mut().insert(name, "y".parse().expect("a value"));
+            }
+            answer
+        }
+        "header" => {
+            let mut answer = text(200, "{}".to_owned());
+            let long = "y".repeat(1 << 20).parse().expect("a value");
+            answer.headers_mut().insert("x-long", long);
+            answer
+        }
+        // A byte now and then, for ever.
+        "trickle" => {
+            let byte = futures_util::stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                Some((Ok(Frame::data(Bytes::from_static(b" "))), ()))
+            });
+            Response::new(StreamBody::new(byte).boxed())
         }
         "endless" => {
             let chunk = || Ok(Frame::data(Bytes::from(vec![b' '; 1 << 16])));

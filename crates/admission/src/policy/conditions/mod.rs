@@ -1,12 +1,16 @@
 //! `matchConditions`: expressions that say whether a webhook or a policy looks at a request.
 
+pub(crate) mod metrics;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::admissionregistration::expressions::{Returns, Sees};
 use apimachinery::cel::CONDITIONS_BUDGET;
 use apimachinery::cel::libraries::authz::Decisions;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::evaluation::{Composition, Expression, Inputs, evaluate};
 use super::request::{request_value, requested_resource, settle};
@@ -24,6 +28,22 @@ pub enum Verdict {
     No,
     /// One could not be evaluated, and of the others none says no.
     Error(String),
+}
+
+/// The same, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    pub(crate) cost: u64,
+    /// Conditions that could not be evaluated, before the first that says no.
+    pub(crate) n_errors: u64,
+    pub(crate) elapsed: Duration,
+}
+
+impl Judged {
+    fn unconditional() -> Self {
+        Self { verdict: Verdict::Match, cost: 0, n_errors: 0, elapsed: Duration::ZERO }
+    }
 }
 
 /// Conditions, compiled.
@@ -51,20 +71,21 @@ impl MatchConditions {
     }
 
     /// On the objects as the webhook would see them.
-    pub async fn evaluate(
+    pub(crate) async fn evaluate(
         &self,
         context: &Context<'_>,
         invocation: (&apimachinery::GroupVersionResource, &apimachinery::GroupVersionKind),
         (object, old): (&Value, &Value),
-    ) -> Verdict {
+    ) -> Judged {
         if self.expressions.is_empty() {
-            return Verdict::Match;
+            return Judged::unconditional();
         }
+        let begin = Instant::now();
         let (resource, kind) = (invocation.0.clone(), invocation.1.clone());
         let request = request_value(context, &Invocation { resource, kind });
         let decisions = Arc::new(Decisions::default());
         let asked = requested_resource(context);
-        settle(context, &decisions, || {
+        let judged = settle(context, &decisions, || {
             let inputs = Inputs {
                 object,
                 old,
@@ -73,19 +94,21 @@ impl MatchConditions {
                 params: &Value::Null,
                 authorizer: Some((&decisions, &asked)),
             };
-            self.judge(&self.composition, &inputs).0
+            self.judge(&self.composition, &inputs)
         })
-        .await
+        .await;
+        Judged { elapsed: begin.elapsed(), ..judged }
     }
 
-    /// One that is false decides; errors do only if none is. With what it cost.
-    pub(crate) fn judge(&self, composition: &Composition, inputs: &Inputs<'_>) -> (Verdict, u64) {
+    /// One that is false decides; errors do only if none is.
+    pub(crate) fn judge(&self, composition: &Composition, inputs: &Inputs<'_>) -> Judged {
         if self.expressions.is_empty() {
-            return (Verdict::Match, 0);
+            return Judged::unconditional();
         }
-        let mut budget = CONDITIONS_BUDGET;
-        let verdict = self.judge_within(composition, inputs, &mut budget);
-        (verdict, CONDITIONS_BUDGET - budget)
+        let (begin, mut budget) = (Instant::now(), CONDITIONS_BUDGET);
+        let (verdict, n_errors) = self.judge_within(composition, inputs, &mut budget);
+        let cost = CONDITIONS_BUDGET - budget;
+        Judged { verdict, cost, n_errors, elapsed: begin.elapsed() }
     }
 
     fn judge_within(
@@ -93,21 +116,27 @@ impl MatchConditions {
         composition: &Composition,
         inputs: &Inputs<'_>,
         budget: &mut u64,
-    ) -> Verdict {
+    ) -> (Verdict, u64) {
         let read = |value: &cel::Value<'_>| Ok(value.as_bool());
         let results = match evaluate(&self.expressions, composition, inputs, budget, read) {
             Ok(results) => results,
-            Err(err) => return Verdict::Error(err),
+            // That the budget does not suffice is no error of a condition.
+            Err(err) => return (Verdict::Error(err), 0),
         };
-        if results.iter().any(|it| matches!(it.result, Ok(Some(false)))) {
-            return Verdict::No;
-        }
-        let errors: Vec<String> = results.into_iter().filter_map(|it| it.result.err()).collect();
-        match &errors[..] {
-            [] => Verdict::Match,
-            [one] => Verdict::Error(one.clone()),
-            many => Verdict::Error(format!("[{}]", many.join(", "))),
-        }
+        let decisive = results.iter().position(|it| matches!(it.result, Ok(Some(false))));
+        let looked_at = &results[..decisive.unwrap_or(results.len())];
+        let errors: Vec<&String> =
+            looked_at.iter().filter_map(|it| it.result.as_ref().err()).collect();
+        let verdict = match (decisive, &errors[..]) {
+            (Some(_), _) => Verdict::No,
+            (None, []) => Verdict::Match,
+            (None, [one]) => Verdict::Error((*one).clone()),
+            (None, many) => {
+                let all: Vec<&str> = many.iter().map(|it| it.as_str()).collect();
+                Verdict::Error(format!("[{}]", all.join(", ")))
+            }
+        };
+        (verdict, errors.len() as u64)
     }
 }
 
