@@ -130,6 +130,15 @@ fn policies(
     Arc::new(Policies::new(Arc::new(parameters), metrics))
 }
 
+/// Reads the store, and goes on with what changes in it.
+async fn load(cache: &Arc<Cache>, tasks: &Tasks) -> Result<(), Error> {
+    let feed = cache.load().await.map_err(Error::Load)?;
+    let runner = cache.clone();
+    // Components may have something to give back when they end, and need the present for that.
+    tasks.child_last("cache").spawn("feed", |shutdown| runner.run(feed, shutdown));
+    Ok(())
+}
+
 pub struct Server {
     pub(crate) core: Arc<Core>,
     pub(crate) tasks: Tasks,
@@ -177,10 +186,7 @@ impl Server {
         let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
         let aggregation = Aggregation::shared(&aggregated, &registry, (&world, &metrics));
         cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
-        let feed = cache.load().await.map_err(Error::Load)?;
-        let runner = cache.clone();
-        // Components may have something to give back when they end, and need the present for that.
-        tasks.child_last("cache").spawn("feed", |shutdown| runner.run(feed, shutdown));
+        load(&cache, &tasks).await?;
 
         let lookup: Arc<dyn Lookup> = cache.clone();
         let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
