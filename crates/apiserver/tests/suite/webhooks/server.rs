@@ -248,25 +248,31 @@ async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Bod
     let request = &request;
     asked.lock().expect("no panic").push((path.clone(), request.clone()));
     let (what, with) = path.split_once('/').unwrap_or((&path, ""));
-    let text = |code: u16, text: String| {
-        let body = Full::new(Bytes::from(text)).boxed();
-        Response::builder().status(code).body(body).expect("an answer")
-    };
-    Ok(match what {
-        "hang" => std::future::pending().await,
-        "slow" => {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let mut response = json!({"allowed": false, "status": {"message": with}});
-            response["uid"] = request["uid"].clone();
-            text(200, review_of(&review, response).to_string())
-        }
-        "images" => match images(request) {
-            Some(status) => {
-                let answer = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "status": status});
-                text(200, answer.to_string())
-            }
-            None => text(500, "oh no".to_owned()),
-        },
+    match what {
+        "hang" => return std::future::pending().await,
+        "slow" => tokio::time::sleep(Duration::from_millis(300)).await,
+        _ => {}
+    }
+    let faulty = faulty_answer(what).or_else(|| other_review(what, &review, request));
+    Ok(faulty.unwrap_or_else(|| {
+        let mut response = match what {
+            "slow" => json!({"allowed": false, "status": {"message": with}}),
+            _ => respond(what, with, request),
+        };
+        response["uid"] = request["uid"].clone();
+        text(200, review_of(&review, response).to_string())
+    }))
+}
+
+fn text(code: u16, text: String) -> Response<Body> {
+    let body = Full::new(Bytes::from(text)).boxed();
+    Response::builder().status(code).body(body).expect("an answer")
+}
+
+/// What nobody who asks a webhook should have to read.
+fn faulty_answer(what: &str) -> Option<Response<Body>> {
+    let mut answer = text(200, "{}".to_owned());
+    Some(match what {
         "garbage" => text(200, "<html>".to_owned()),
         "broken" => text(500, "oh no".to_owned()),
         "redirect" => {
@@ -274,24 +280,8 @@ async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Bod
             response.headers_mut().insert("location", "/allow".parse().expect("a path"));
             response
         }
-        "lie" => {
-            let response = json!({"uid": "another", "allowed": true});
-            text(200, review_of(&review, response).to_string())
-        }
-        "kindless" => {
-            let response = json!({"uid": request["uid"], "allowed": true});
-            text(200, json!({"response": response}).to_string())
-        }
-        "typeless" => {
-            let response = json!({"uid": request["uid"], "allowed": true});
-            let mut answer = text(200, review_of(&review, response).to_string());
-            let kind = "text/html".parse().expect("a type");
-            answer.headers_mut().insert("content-type", kind);
-            answer
-        }
         // More than any answer needs, in one header or in many.
         "headers" => {
-            let mut answer = text(200, "{}".to_owned());
             for index in 0..150_u16 {
                 let name = http::HeaderName::try_from(format!("x-{index}")).expect("a name");
                 answer.headers_mut().insert(name, "y".parse().expect("a value"));
@@ -299,7 +289,6 @@ async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Bod
             answer
         }
         "header" => {
-            let mut answer = text(200, "{}".to_owned());
             let long = "y".repeat(1 << 20).parse().expect("a value");
             answer.headers_mut().insert("x-long", long);
             answer
@@ -316,11 +305,34 @@ async fn answer(request: Request<Incoming>, asked: Asked) -> Result<Response<Bod
             let chunk = || Ok(Frame::data(Bytes::from(vec![b' '; 1 << 16])));
             Response::new(StreamBody::new(futures_util::stream::repeat_with(chunk)).boxed())
         }
-        _ => {
-            let mut response = respond(what, with, request);
-            response["uid"] = request["uid"].clone();
-            text(200, review_of(&review, response).to_string())
+        _ => return None,
+    })
+}
+
+/// Reviews of another form than that of admission, or than what was asked for.
+fn other_review(what: &str, review: &Value, request: &Value) -> Option<Response<Body>> {
+    let allowed = json!({"uid": request["uid"], "allowed": true});
+    Some(match what {
+        "images" => match images(request) {
+            Some(status) => {
+                let (version, kind) = (&review["apiVersion"], &review["kind"]);
+                let answer = json!({"apiVersion": version, "kind": kind, "status": status});
+                text(200, answer.to_string())
+            }
+            None => text(500, "oh no".to_owned()),
+        },
+        "lie" => {
+            let response = json!({"uid": "another", "allowed": true});
+            text(200, review_of(review, response).to_string())
         }
+        "kindless" => text(200, json!({"response": allowed}).to_string()),
+        "typeless" => {
+            let mut answer = text(200, review_of(review, allowed).to_string());
+            let kind = "text/html".parse().expect("a type");
+            answer.headers_mut().insert("content-type", kind);
+            answer
+        }
+        _ => return None,
     })
 }
 
