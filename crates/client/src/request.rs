@@ -76,6 +76,10 @@ pub struct ListOptions {
     pub send_initial_events: Option<bool>,
     pub allow_watch_bookmarks: bool,
     pub timeout_seconds: Option<u64>,
+    /// As far back as the server's store remembers, not only as long as every client can count on.
+    /// Takes the right to `get` the path `/history`; over HTTPS it is the header `Xebec-History`,
+    /// which other servers do not know.
+    pub is_beyond_horizon: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod change;
 mod collection;
 mod feed;
 mod history;
+mod past;
 mod path;
 mod reached;
 mod selection;
@@ -36,6 +37,7 @@ pub use collection::Subscription;
 pub use history::TooOld;
 pub use selection::Selection;
 
+pub(crate) use past::Past;
 pub(crate) use path::{ObjectPath, store_key, validate_segment};
 
 use crate::encoding::{self, Encoding, Incoming, Outgoing};

@@ -6,6 +6,7 @@ mod credentials;
 pub(crate) mod elsewhere;
 mod explained;
 mod health;
+mod history;
 mod line;
 pub(crate) mod negotiate;
 mod offered;

@@ -83,6 +83,7 @@ impl Query {
             send_initial_events: self.optional_flag("sendInitialEvents"),
             allow_watch_bookmarks: self.flag("allowWatchBookmarks"),
             timeout_seconds: self.number("timeoutSeconds")?,
+            is_beyond_horizon: false,
         })
     }
 

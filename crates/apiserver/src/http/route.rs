@@ -8,7 +8,7 @@ use api::Part;
 use api::kind::Door;
 use apimachinery::ApiError;
 use authn::{Authenticated, ClientCertificate};
-use client::{PatchKind, Verb};
+use client::{ListOptions, PatchKind, Verb};
 use futures_util::FutureExt as _;
 use http::request::Parts as Head;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
@@ -24,7 +24,7 @@ use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, body, credentials, explained, plain, status, table, watch, websocket};
+use super::{Body, body, credentials, explained, history, plain, status, table, watch, websocket};
 use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
@@ -252,10 +252,11 @@ async fn carry_out(
 }
 
 fn call_of(verb: Verb, target: ResourcePath, query: &Query, head: &Head) -> Result<Call, ApiError> {
+    let is_beyond_horizon = history::is_asked(verb, &head.headers)?;
     Ok(Call {
         verb,
         write: query.write_options(verb)?,
-        list: query.list_options()?,
+        list: ListOptions { is_beyond_horizon, ..query.list_options()? },
         body: pipeline::Body::Empty,
         user_agent: manager(&head.headers),
         resource: target.resource,

@@ -282,8 +282,8 @@ async fn exactly(
 ) -> Result<(Vec<Arc<Stored>>, u64), ApiError> {
     // Whoever names one state waits for no other: there is no time to come back at.
     core.cache.wait_for(revision).await.map_err(ApiError::without_retry_after)?;
-    // Whatever is remembered: a client sees the same horizon on every server.
-    if core.cache.is_expired(revision) {
+    // Whatever is remembered: a client that does not ask sees the same horizon on every server.
+    if core.cache.is_expired(revision) && !request.call.list.is_beyond_horizon {
         return Err(expired(request, start));
     }
     let namespace = request.call.namespace.as_deref();

@@ -136,6 +136,9 @@ pub(crate) fn authenticate(
     }
 }
 
+/// Whose `get` is the right to what the store remembers beyond the horizon of all clients.
+const HISTORY_PATH: &str = "/history";
+
 fn authorize(
     core: &Core,
     authenticated: &Authenticated,
@@ -159,6 +162,11 @@ fn authorize(
         attributes.name = name;
     }
     attributes.fields = fields;
+    if call.list.is_beyond_horizon {
+        // What somebody deleted long ago is not for everybody who may see what is there now.
+        let history = Attributes::path("get", HISTORY_PATH);
+        core.authorizer.authorize(authenticated.user(), history)?;
+    }
     Ok(core.authorizer.authorize(authenticated.user(), attributes)?)
 }
 

@@ -14,7 +14,7 @@ use super::Request;
 use super::core::Core;
 use super::list::{options_error, select};
 use super::read::parse_version;
-use crate::cache::{Cache, Event, Seen, Selected, Selection, Subscription, TooOld};
+use crate::cache::{Cache, Event, Past, Seen, Selected, Selection, Subscription, TooOld, refusal};
 use crate::registry::Family;
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -65,6 +65,8 @@ pub struct Watching {
 /// Where the next item comes from.
 enum Source {
     Initial(Initial),
+    /// What is older than the cache remembers.
+    Past(Past),
     Events(Subscription),
     /// Why the watch has nothing to start from: told in the stream, as upstream tells whatever is
     /// found out after the request was understood.
@@ -99,7 +101,12 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         }
         Err(error) => Source::Nothing(Some(error.clone())),
     };
-    let mut source = core.heavy.run(weight, open).await;
+    let mut source = match &start {
+        Ok(Start::After(since)) if list.is_beyond_horizon => {
+            past(core, &kind, &selection, *since).await
+        }
+        _ => core.heavy.run(weight, open).await,
+    };
     let family = request.family.clone();
     if let Source::Initial(initial) = &mut source
         && family.is_slow()
@@ -157,6 +164,21 @@ fn open(
             let is_announced = *is_announced && has_bookmarks;
             Source::Initial(Initial { objects, is_served: false, from, is_announced })
         }
+    }
+}
+
+/// What the store remembers, then what the cache does.
+async fn past(core: &Core, kind: &Arc<dyn Kind>, selection: &Selection, since: u64) -> Source {
+    match core.cache.past(kind.clone(), selection.clone(), since).await {
+        Ok(past) => Source::Past(past),
+        Err(err) => Source::Nothing(Some(not_told(since, &err))),
+    }
+}
+
+fn not_told(since: u64, err: &kvstore::Error) -> ApiError {
+    match err {
+        kvstore::Error::Compacted { oldest, .. } => too_old(since, &TooOld { oldest: oldest.0 }),
+        err => refusal(err),
     }
 }
 
@@ -233,6 +255,19 @@ impl Watching {
     }
 
     async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        if let Source::Past(past) = &mut self.source {
+            let wakes_at = self.ends_at;
+            self.timer.as_mut().reset(wakes_at);
+            tokio::select! {
+                biased;
+                read = past.read() => match read {
+                    Ok(()) if past.is_over() => self.source = self.present(),
+                    Ok(()) => {}
+                    Err(err) => self.source = Source::Nothing(Some(not_told(self.since, &err))),
+                },
+                () = self.timer.as_mut() => return self.at_deadline().await,
+            }
+        }
         if let Source::Nothing(why) = &mut self.source {
             self.is_over = true;
             return why.take().map(Err);
@@ -276,6 +311,16 @@ impl Watching {
         }
     }
 
+    /// What goes on where the past ended.
+    fn present(&self) -> Source {
+        let Source::Past(past) = &self.source else { return Source::Nothing(None) };
+        let until = past.until();
+        match self.cache.subscribe(self.kind.as_ref(), self.selection.clone(), until) {
+            Ok(subscription) => Source::Events(subscription),
+            Err(why) => Source::Nothing(Some(too_old(until, &why))),
+        }
+    }
+
     /// Dropped while it waits, what came is still pending.
     async fn wait_for_pending(&mut self) -> Option<Result<WatchItem, ApiError>> {
         let seen = self.pending.as_ref()?.seen_as(&self.kind, &self.family).await;
@@ -291,7 +336,8 @@ impl Watching {
 
     /// The end, or a bookmark.
     async fn at_deadline(&mut self) -> Option<Result<WatchItem, ApiError>> {
-        if Instant::now() >= self.ends_at {
+        // The past has no bookmarks: its end is near.
+        if Instant::now() >= self.ends_at || matches!(self.source, Source::Past(_)) {
             self.is_over = true;
             return None;
         }
@@ -352,9 +398,13 @@ impl Watching {
             }
         }
         if self.pending.is_none() {
-            let Source::Events(subscription) = &mut self.source else { return Ok(None) };
-            self.pending =
-                subscription.next_missed().or_else(|| subscription.queue.try_recv().ok());
+            self.pending = match &mut self.source {
+                Source::Past(past) => past.next(),
+                Source::Events(events) => {
+                    events.next_missed().or_else(|| events.queue.try_recv().ok())
+                }
+                Source::Initial(_) | Source::Nothing(_) => None,
+            };
         }
         let Some(event) = &self.pending else { return Ok(None) };
         match self.seen_now(event) {

@@ -20,6 +20,7 @@ mod faults;
 mod flow_control;
 mod forms;
 mod harness;
+mod history;
 mod hostile;
 mod https;
 mod in_process;

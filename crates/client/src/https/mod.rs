@@ -37,6 +37,10 @@ use lines::Lines;
 use metrics::Metrics;
 pub use path::Rendered;
 
+/// Asks a server of ours for what its store remembers beyond what every client can count on.
+pub const HISTORY_HEADER: &str = "xebec-history";
+pub const HISTORY_OF_STORE: &str = "store";
+
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Of what not every kind has.
@@ -218,6 +222,9 @@ impl Shared {
             }
             if let Some(authorization) = &self.authorization {
                 request = request.header(AUTHORIZATION, authorization.clone());
+            }
+            if rendered.is_beyond_horizon {
+                request = request.header(HISTORY_HEADER, HISTORY_OF_STORE);
             }
             if let Some(headers) = request.headers_mut() {
                 headers.extend(self.headers.clone());

@@ -16,6 +16,8 @@ pub struct Rendered {
     pub path: String,
     pub content_type: Option<&'static str>,
     pub body: Vec<u8>,
+    /// Whether what the server's store remembers beyond what clients can count on is asked for.
+    pub is_beyond_horizon: bool,
 }
 
 impl Rendered {
@@ -24,7 +26,13 @@ impl Rendered {
     }
 
     pub fn get(path: String) -> Self {
-        Self { method: Method::GET, path, content_type: None, body: Vec::new() }
+        Self {
+            method: Method::GET,
+            path,
+            content_type: None,
+            body: Vec::new(),
+            is_beyond_horizon: false,
+        }
     }
 }
 
@@ -58,7 +66,8 @@ pub(super) fn render(request: &Request) -> Rendered {
         Payload::Patch(kind, bytes) => (Some(kind.content_type()), bytes.to_vec()),
         Payload::Delete(options) => (Some(super::JSON), delete_options(options)),
     };
-    Rendered { method, path, content_type, body }
+    let is_beyond_horizon = request.list.is_beyond_horizon;
+    Rendered { method, path, content_type, body, is_beyond_horizon }
 }
 
 fn path(request: &Request) -> String {

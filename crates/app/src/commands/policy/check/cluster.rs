@@ -101,7 +101,7 @@ impl Cluster {
         concern: &Concern,
         findings: &mut Findings,
     ) -> Result<u64> {
-        let mut pages = Pages::new(self, concern, None);
+        let mut pages = Pages::new(self, concern);
         while let Some(items) = pages.next().await? {
             for stored in items {
                 let key = &stored.meta.key;
@@ -285,14 +285,22 @@ pub(super) struct Pages<'a> {
     cluster: &'a Cluster,
     concern: &'a Concern,
     at: Option<u64>,
+    is_beyond_horizon: bool,
     token: Option<String>,
     is_over: bool,
     pub(super) revision: u64,
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(cluster: &'a Cluster, concern: &'a Concern, at: Option<u64>) -> Self {
-        Self { cluster, concern, at, token: None, is_over: false, revision: 0 }
+    /// As they are now.
+    pub(super) fn new(cluster: &'a Cluster, concern: &'a Concern) -> Self {
+        let (at, token) = (None, None);
+        Self { cluster, concern, at, is_beyond_horizon: false, token, is_over: false, revision: 0 }
+    }
+
+    /// As they were at a revision.
+    pub(super) fn at(self, revision: u64, is_beyond_horizon: bool) -> Self {
+        Self { at: Some(revision), is_beyond_horizon, ..self }
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Arc<Stored>>>> {
@@ -305,6 +313,7 @@ impl<'a> Pages<'a> {
             continue_token: self.token.take(),
             resource_version: at.map(|it| it.to_string()),
             resource_version_match: at.map(|_| "Exact".to_owned()),
+            is_beyond_horizon: self.is_beyond_horizon,
             ..ListOptions::default()
         };
         let api = self.cluster.client.dynamic(self.concern.resource.clone());

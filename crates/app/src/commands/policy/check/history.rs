@@ -1,5 +1,5 @@
-//! Writes of the past, as far back as the API knows them: a watch from the oldest revision that it
-//! takes, over the objects as they were then.
+//! Writes of the past, as far back as the server's store remembers them, or what other servers tell:
+//! a watch from the oldest revision that is taken, over the objects as they were then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,13 +34,15 @@ pub(super) async fn check(
     findings: &mut Findings,
 ) -> Result<()> {
     let resource = &concern.resource.resource;
-    let Some(oldest) = oldest(cluster, concern).await? else {
+    let reach = Reach::of(cluster, concern, findings).await;
+    let Some(oldest) = reach.oldest(cluster, concern).await? else {
         findings.note(format!("the API tells no history of {resource}"));
         return Ok(());
     };
     let now = World::system().clock.now();
     let from = now.checked_sub(jiff::SignedDuration::try_from(since)?).unwrap_or(Timestamp::MIN);
-    let mut past = Past { old: Old::default(), last: oldest, first_time: None, from, n_writes: 0 };
+    let (old, last) = (Old::default(), oldest);
+    let mut past = Past { reach, old, last, first_time: None, from, n_writes: 0 };
     past.load(cluster, concern, oldest, findings).await?;
     for _ in 0..WATCHES_MAX {
         let before = past.last;
@@ -84,7 +86,63 @@ impl Old {
     }
 }
 
+/// How far back is asked for.
+#[derive(Clone, Copy)]
+struct Reach {
+    is_beyond_horizon: bool,
+}
+
+impl Reach {
+    /// As far as the caller may. Servers that do not know the wish tell what they do.
+    async fn of(cluster: &Cluster, concern: &Concern, findings: &mut Findings) -> Self {
+        let beyond = Self { is_beyond_horizon: true };
+        match beyond.ask(cluster, concern).await {
+            Err(err) if err.code() == 403 && err.message().contains("/history") => {}
+            _ => return beyond,
+        }
+        findings.note(
+            "what is older than the API tells everybody takes the right to get the path /history"
+                .to_owned(),
+        );
+        Self { is_beyond_horizon: false }
+    }
+
+    async fn open(
+        self,
+        cluster: &Cluster,
+        concern: &Concern,
+        from: u64,
+    ) -> Result<client::WatchStream, ApiError> {
+        let options = ListOptions {
+            resource_version: Some(from.to_string()),
+            timeout_seconds: Some(QUIET_SECONDS),
+            allow_watch_bookmarks: true,
+            is_beyond_horizon: self.is_beyond_horizon,
+            ..ListOptions::default()
+        };
+        let api = cluster.client.dynamic(concern.resource.clone());
+        api.watch(cluster.namespace_for(concern.kind.as_ref()), options).await
+    }
+
+    /// Whether a watch from the very beginning is refused, and why.
+    async fn ask(self, cluster: &Cluster, concern: &Concern) -> Result<(), ApiError> {
+        let mut events = self.open(cluster, concern, 1).await?;
+        events.next().await.transpose().map(drop)
+    }
+
+    /// The oldest revision that a watch can begin from: servers name it when they refuse an older
+    /// one.
+    async fn oldest(self, cluster: &Cluster, concern: &Concern) -> Result<Option<u64>> {
+        match self.ask(cluster, concern).await {
+            Ok(()) => Ok(Some(1)),
+            Err(refused) if refused.is_expired() => Ok(named_in(refused.message())),
+            Err(refused) => Err(refused).context("asking how far back the API tells"),
+        }
+    }
+}
+
 struct Past {
+    reach: Reach,
     old: Old,
     /// The revision that was seen last.
     last: u64,
@@ -103,7 +161,7 @@ impl Past {
         oldest: u64,
         findings: &mut Findings,
     ) -> Result<()> {
-        let mut pages = Pages::new(cluster, concern, Some(oldest));
+        let mut pages = Pages::new(cluster, concern).at(oldest, self.reach.is_beyond_horizon);
         loop {
             match pages.next().await {
                 Ok(Some(items)) => {
@@ -132,7 +190,7 @@ impl Past {
         revision: u64,
         findings: &mut Findings,
     ) -> Result<()> {
-        let mut events = match open(cluster, concern, self.last).await {
+        let mut events = match self.reach.open(cluster, concern, self.last).await {
             Ok(events) => events,
             Err(err) => return Err(err).context("watching the past"),
         };
@@ -197,36 +255,6 @@ impl Past {
             None => "nothing was written since".to_owned(),
         };
         format!("the API tells the history of {resource} from revision {oldest} on: {begin}")
-    }
-}
-
-async fn open(
-    cluster: &Cluster,
-    concern: &Concern,
-    from: u64,
-) -> Result<client::WatchStream, ApiError> {
-    let options = ListOptions {
-        resource_version: Some(from.to_string()),
-        timeout_seconds: Some(QUIET_SECONDS),
-        allow_watch_bookmarks: true,
-        ..ListOptions::default()
-    };
-    let api = cluster.client.dynamic(concern.resource.clone());
-    api.watch(cluster.namespace_for(concern.kind.as_ref()), options).await
-}
-
-/// The oldest revision that a watch can begin from: servers name it when they refuse an older one.
-async fn oldest(cluster: &Cluster, concern: &Concern) -> Result<Option<u64>> {
-    let refused = match open(cluster, concern, 1).await {
-        Err(err) => err,
-        Ok(mut events) => match events.next().await {
-            Some(Err(err)) => err,
-            Some(Ok(_)) | None => return Ok(Some(1)),
-        },
-    };
-    match refused.is_expired() {
-        true => Ok(named_in(refused.message())),
-        false => Err(refused).context("asking how far back the API tells"),
     }
 }
 
