@@ -21,6 +21,27 @@ fn a_user_without_rights_is_refused_with_upstreams_message() {
     assert!(cluster.ok(&["auth", "whoami"]).contains("system:masters"));
 }
 
+/// Who may write endpoints sends the traffic of a Service wherever they like (CVE-2021-25740).
+#[test]
+fn those_who_edit_a_namespace_do_not_write_endpoints() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    for role in ["edit", "admin"] {
+        let user = format!("{role}-of-default");
+        let (role, subject) = (format!("--clusterrole={role}"), format!("--user={user}"));
+        cluster.ok(&["create", "rolebinding", &user, &role, &subject]);
+        let who = format!("--as={user}");
+        let may = |verb: &str, what: &str| {
+            cluster.run(&["auth", "can-i", verb, what, &who]).stdout.trim() == "yes"
+        };
+        assert!(may("create", "services") && may("get", "endpoints"), "{user}");
+        for what in ["endpoints", "endpointslices.discovery.k8s.io"] {
+            for verb in ["create", "update", "patch", "delete", "deletecollection"] {
+                assert!(!may(verb, what), "{user} may {verb} {what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_service_account_token_is_an_identity() {
     let Some(cluster) = Cluster::start(0) else { return };
