@@ -87,6 +87,51 @@ fn a_service_account_token_is_an_identity() {
     );
 }
 
+fn openssl(arguments: &[&str]) {
+    assert!(Command::new("openssl").args(arguments).output().unwrap().status.success());
+}
+
+/// A cluster that kubeadm made signs with RSA. Its tokens hold here, also when another key signs.
+#[test]
+fn tokens_hold_while_any_key_that_was_given_verifies_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (key, public) = (path("sa.key"), path("sa.pub"));
+    openssl(&["genrsa", "-traditional", "-out", &key, "2048"]);
+    openssl(&["rsa", "-in", &key, "-pubout", "-out", &public]);
+    let flags = ["--service-account-key-file", &public];
+    let Some(mut cluster) = Cluster::start_with(directory, 0, &flags) else { return };
+    cluster.stop();
+    std::fs::copy(&key, cluster.path("data/pki/service-account.key")).unwrap();
+    cluster.restart(0);
+    cluster.ok(&["create", "serviceaccount", "robot"]);
+    let algorithms = || {
+        let keys = cluster.ok(&["get", "--raw", "/openid/v1/jwks"]);
+        let keys: serde_json::Value = serde_json::from_str(&keys).unwrap();
+        let keys = keys["keys"].as_array().unwrap().iter();
+        keys.map(|it| it["alg"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(algorithms(), ["RS256"], "one key, though it was given twice");
+    let old = cluster.ok(&["create", "token", "robot"]).trim().to_owned();
+    let whoami = |cluster: &Cluster, token: &str| {
+        let token = format!("--token={token}");
+        let server = cluster.server();
+        let server = format!("--server={server}");
+        let ca = format!("--certificate-authority={}", cluster.path("data/pki/ca.crt").display());
+        let nowhere = "--kubeconfig=/dev/null";
+        cluster.run(&["auth", "whoami", nowhere, &server, &ca, &token]).is_ok
+    };
+    assert!(whoami(&cluster, &old));
+    cluster.stop();
+    std::fs::remove_file(cluster.path("data/pki/service-account.key")).unwrap();
+    cluster.restart(0);
+    assert!(whoami(&cluster, &old), "the old key verifies");
+    let new = cluster.ok(&["create", "token", "robot"]).trim().to_owned();
+    assert!(whoami(&cluster, &new), "the new key signs");
+    let algorithms = cluster.ok(&["get", "--raw", "/.well-known/openid-configuration"]);
+    assert!(algorithms.contains("ES256") && algorithms.contains("RS256"), "{algorithms}");
+}
+
 #[test]
 fn anonymous_sees_health_and_version_only() {
     let Some(cluster) = Cluster::start(0) else { return };
