@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authn::RequestHeaders;
-use authn::pki::{Rotating, Trust};
+use authn::pki::{Rotating, Trust, VerifyingKey};
 use features::{Gates, RuntimeConfig};
 use stdx::Cidr;
 
@@ -22,6 +22,8 @@ pub struct Config {
     pub advertise: SocketAddr,
     pub issuer: String,
     pub audiences: Vec<String>,
+    /// Whose tokens are taken beside those that this server can sign itself.
+    pub verifying_keys: Vec<VerifyingKey>,
     pub event_ttl: Duration,
     /// How long clients can count on what was: older continue tokens and exact lists are Expired.
     /// Zero: as long as the store remembers.
@@ -67,6 +69,7 @@ impl Default for Config {
             advertise: ([127, 0, 0, 1], 6443).into(),
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
+            verifying_keys: Vec::new(),
             event_ttl: Duration::from_secs(3_600),
             compaction_interval: Duration::from_secs(300),
             compaction: Compaction::ByStore,

@@ -8,7 +8,7 @@ use admission::webhook::{Blocked, Webhooks};
 use admission::{Chain, Plugin, Provisioner};
 use api::Lookup;
 use apimachinery::{ApiError, GroupVersionResource, User};
-use authn::pki::ServiceAccountKey;
+use authn::pki::{ServiceAccountKey, VerifyingKey};
 use authn::tokens::TokenIssuer;
 use authn::{Authenticator, Component};
 use authz::{Authorizer, NodeAuthorizer, Rbac};
@@ -106,9 +106,21 @@ fn issuer(
     .map_err(Error::Tokens)
 }
 
+/// Those of the keys that sign, then others.
+fn verifying_keys(config: &Config, keys: &[Arc<ServiceAccountKey>]) -> Vec<VerifyingKey> {
+    let own = keys.iter().map(|it| it.public().clone());
+    let mut all: Vec<VerifyingKey> = own.collect();
+    for key in &config.verifying_keys {
+        if !all.iter().any(|it| it.id() == key.id()) {
+            all.push(key.clone());
+        }
+    }
+    all
+}
+
 fn authenticator(
     config: &Config,
-    keys: &[Arc<ServiceAccountKey>],
+    keys: &[VerifyingKey],
     world: &World,
     lookup: Arc<dyn Lookup>,
 ) -> Authenticator {
@@ -158,6 +170,7 @@ impl Server {
     ) -> Result<Arc<Self>, Error> {
         let Parts { store, world, tasks, readiness, service_account_keys: keys, metrics } = parts;
         readiness.register(CHECK);
+        let verifying = verifying_keys(&config, &keys);
         let kinds = enabled::kinds(&config.runtime_config, &config.gates);
         let kinds = kinds.map_err(Error::RuntimeConfig)?;
         let registry = Arc::new(Registry::new(kinds));
@@ -196,7 +209,7 @@ impl Server {
         let others = (namespaces.clone() as Arc<dyn Provisioner>, deciders);
         let admission = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
-            authenticator: authenticator(&config, &keys, &world, lookup.clone()),
+            authenticator: authenticator(&config, &verifying, &world, lookup.clone()),
             admission,
             authorizer,
             flow: Flow::new(&world.random),
@@ -208,7 +221,7 @@ impl Server {
             metrics: Metrics::new(metrics),
             tasks: tasks.clone(),
             hooks,
-            keys,
+            keys: verifying,
             legacy_tokens,
             readiness: readiness.clone(),
             registry,

@@ -22,6 +22,7 @@ use crate::front_proxy;
 use crate::kubeconfig_file::{self, Cluster};
 use crate::pki_files::Pki;
 use crate::server_names::{self, Known, Subjects};
+use crate::token_keys;
 
 pub(crate) struct Settings {
     /// What the cluster is called in kubeconfigs.
@@ -36,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) names: server_names::Flags,
     pub(crate) datastore: datastore::Flags,
     pub(crate) front_proxy: front_proxy::Flags,
+    pub(crate) token_keys: token_keys::Flags,
     /// Whether controllers and scheduler run in this process, unless others over the same store may
     /// run them.
     pub(crate) has_components: bool,
@@ -95,6 +97,7 @@ impl ApiServer {
                 pki.authority.certificate_pem(),
                 Some(pki.kubelet_client(tasks)?),
             )?)),
+            verifying_keys: settings.token_keys.load()?,
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
             encoding: settings.datastore.encoding(&store),

@@ -20,6 +20,7 @@ mod progress;
 mod serve;
 mod server_names;
 mod signing;
+mod token_keys;
 
 use std::ffi::OsString;
 use std::path::Path;

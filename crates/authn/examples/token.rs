@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let issuer =
         TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)?;
     let authenticator = Authenticator::new(Parts {
-        service_account_keys: vec![key],
+        service_account_keys: vec![key.public().clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
         clock,

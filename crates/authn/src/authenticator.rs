@@ -7,10 +7,10 @@ use api::core::{Node, Pod, Secret, ServiceAccount};
 use api::{Lookup, Resource, Stored};
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use jiff::{SignedDuration, Timestamp};
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use stdx::SharedClock;
 
-use crate::pki::ServiceAccountKey;
+use crate::pki::VerifyingKey;
 use crate::tokens::{self, Reference};
 use crate::verified::{Claims, Key, Token, Verified};
 use crate::{
@@ -61,8 +61,8 @@ impl From<Unauthorized> for ApiError {
 }
 
 pub struct Parts {
-    /// Any of these may have signed a token: the newest signs, older ones still verify.
-    pub service_account_keys: Vec<Arc<ServiceAccountKey>>,
+    /// Any of these may have signed a token.
+    pub service_account_keys: Vec<VerifyingKey>,
     pub issuer: String,
     pub audiences: Vec<String>,
     pub clock: SharedClock,
@@ -207,15 +207,23 @@ impl Authenticator {
     fn decode(&self, token: &str) -> Result<Claims, Unauthorized> {
         let refuse = |err: jsonwebtoken::errors::Error| Unauthorized::Token(err.to_string());
         let header = jsonwebtoken::decode_header(token).map_err(refuse)?;
-        let key = header.kid.as_ref().and_then(|it| self.keys.get(it));
-        let (algorithm, key) = key.ok_or_else(|| Unauthorized::Token("unknown key".to_owned()))?;
-        // The key's own: what the token says of it proves nothing.
-        let mut validation = Validation::new(*algorithm);
-        // Everything but the signature is checked by us, against our own clock.
-        validation.validate_exp = false;
-        validation.validate_aud = false;
-        validation.required_spec_claims.clear();
-        Ok(jsonwebtoken::decode::<Claims>(token, key, &validation).map_err(refuse)?.claims)
+        let mut outcome = Err(Unauthorized::Token("unknown key".to_owned()));
+        for (algorithm, key) in self.candidates(&header) {
+            outcome = decode_with(token, *algorithm, key).map_err(refuse);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// The key that a token names; of tokens that name none, which older versions of Kubernetes have
+    /// left in Secrets, any that could have made such a signature.
+    fn candidates(&self, header: &Header) -> Vec<&(Algorithm, DecodingKey)> {
+        match header.kid.as_deref() {
+            None | Some("") => self.keys.values().filter(|it| it.0 == header.alg).collect(),
+            Some(id) => self.keys.get(id).into_iter().collect(),
+        }
     }
 
     fn validate_bound(&self, claims: &tokens::Claims, now: Timestamp) -> Result<(), Unauthorized> {
@@ -246,6 +254,20 @@ impl Authenticator {
         let gone = || Unauthorized::Gone { kind: T::FACTS.singular, name: reference.name.clone() };
         lives.then_some(()).ok_or_else(gone)
     }
+}
+
+fn decode_with(
+    token: &str,
+    algorithm: Algorithm,
+    key: &DecodingKey,
+) -> Result<Claims, jsonwebtoken::errors::Error> {
+    // The key's own algorithm: what the token says of it proves nothing.
+    let mut validation = Validation::new(algorithm);
+    // Everything but the signature is checked by us, against our own clock.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    Ok(jsonwebtoken::decode::<Claims>(token, key, &validation)?.claims)
 }
 
 /// Whether the deletion of this object began a short while ago.

@@ -10,14 +10,14 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use stdx::{Clock, Random};
 
-use crate::pki::{Authority, ServiceAccountKey};
+use crate::pki::{Authority, ServiceAccountKey, VerifyingKey};
 use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, TokenIssuer, Wanted};
 use crate::{
     Authenticator, ClientCertificate, Component, Credential, Impersonation, Parts, Target,
     Unauthorized, legacy,
 };
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
 
 struct SetClock(Mutex<Timestamp>);
 
@@ -92,6 +92,19 @@ fn world() -> World {
     world_with(Arc::new(ServiceAccountKey::create().unwrap()))
 }
 
+/// Signs with a key of its own, and knows those of others.
+fn world_that_knows(others: Vec<VerifyingKey>) -> World {
+    let mut world = world();
+    world.authenticator = Authenticator::new(Parts {
+        service_account_keys: others,
+        issuer: ISSUER_DEFAULT.to_owned(),
+        audiences: vec![ISSUER_DEFAULT.to_owned()],
+        clock: world.clock.clone(),
+        lookup: world.objects.clone(),
+    });
+    world
+}
+
 fn world_with(key: Arc<ServiceAccountKey>) -> World {
     let clock = Arc::new(SetClock(Mutex::new(start())));
     let objects = Arc::new(Objects::default());
@@ -103,7 +116,7 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
         TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)
             .unwrap();
     let authenticator = Authenticator::new(Parts {
-        service_account_keys: vec![key.clone()],
+        service_account_keys: vec![key.public().clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
         clock: clock.clone(),
@@ -322,7 +335,7 @@ fn the_key_set_names_the_key_of_tokens() {
     let key = ServiceAccountKey::create().unwrap();
     let again = ServiceAccountKey::load(&key.private_pem()).unwrap();
     assert_eq!(key.id(), again.id());
-    let set = tokens::jwks([&key]);
+    let set = tokens::jwks([key.public()]);
     assert_eq!(set["keys"][0]["kid"], key.id());
     assert_eq!(set["keys"][0]["x"].as_str().map(str::len), Some(43));
 }
@@ -345,15 +358,130 @@ fn keys_that_others_made_sign_too() {
         world.check(&token, Ok("system:serviceaccount:ns:robot"));
         let issued = world.issuer.issue(request(600, &[])).unwrap();
         world.check(&issued.token, Ok("system:serviceaccount:ns:robot"));
-        let set = tokens::jwks([&*key]);
+        let set = tokens::jwks([key.public()]);
         assert_eq!(set["keys"][0]["alg"], algorithm);
         assert!(parts.iter().all(|it| set["keys"][0][it].is_string()), "{set}");
-        let told = tokens::openid_configuration("i", "u", [&*key]);
+        let told = tokens::openid_configuration("i", "u", [key.public()]);
         assert_eq!(told["id_token_signing_alg_values_supported"], json!([algorithm]));
     }
     let other = of(&rcgen::PKCS_ED25519);
     let refused = ServiceAccountKey::load(&other).err().map(|it| it.to_string());
     assert!(refused.unwrap().contains("RSA, ECDSA P-256 or ECDSA P-384"));
+}
+
+/// Signed by somebody else's program, with a header of its own.
+fn signed_elsewhere(key: &ServiceAccountKey, header: &Value, claims: &Value) -> String {
+    let encode = |it: &Value| URL_SAFE_NO_PAD.encode(it.to_string());
+    let message = format!("{}.{}", encode(header), encode(claims));
+    let signature =
+        jsonwebtoken::crypto::sign(message.as_bytes(), &key.encoding().unwrap(), key.algorithm());
+    format!("{message}.{}", signature.unwrap())
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64.encode(der))
+}
+
+/// The content of the first value, and what follows that.
+fn take(der: &[u8]) -> (&[u8], &[u8]) {
+    let (start, length) = match der[1] {
+        short @ ..0x80 => (2, usize::from(short)),
+        long => {
+            let start = 2 + usize::from(long & 0x7f);
+            (start, der[2..start].iter().fold(0, |sum, it| (sum << 8) | usize::from(*it)))
+        }
+    };
+    der[start..].split_at(length)
+}
+
+/// What is inside of a key of PKCS #8: the form that kubeadm writes RSA keys in, and OpenSSL ECDSA
+/// keys.
+fn inside(pair: &KeyPair) -> Vec<u8> {
+    let pkcs8 = pair.serialize_der();
+    let (_version, rest) = take(take(&pkcs8).0);
+    let (_algorithm, rest) = take(rest);
+    take(rest).0.to_vec()
+}
+
+/// A private key in PEM, its public half, and the algorithm of its signatures.
+fn keys_of_others() -> Vec<(String, String, &'static str)> {
+    let size = rcgen::RsaKeySize::_2048;
+    let rsa = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size).unwrap();
+    let p256 = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+    let p384 = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+    let before = pem("EC PARAMETERS", &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]);
+    vec![
+        (pem("RSA PRIVATE KEY", &inside(&rsa)), rsa.public_key_pem(), "RS256"),
+        (rsa.serialize_pem(), rsa.public_key_pem(), "RS256"),
+        (before + &pem("EC PRIVATE KEY", &inside(&p256)), p256.public_key_pem(), "ES256"),
+        (pem("EC PRIVATE KEY", &inside(&p384)), p384.public_key_pem(), "ES384"),
+    ]
+}
+
+#[test]
+fn tokens_of_a_cluster_that_is_taken_over_hold() {
+    const GOOD: Result<&str, &str> = Ok("system:serviceaccount:ns:robot");
+    for (private, public, algorithm) in keys_of_others() {
+        let theirs = Arc::new(ServiceAccountKey::load(&private).unwrap());
+        let [verifying] = VerifyingKey::load_all(&public).unwrap().try_into().ok().unwrap();
+        assert_eq!(verifying.id(), theirs.id());
+        let bound = json!({
+            "aud": [ISSUER_DEFAULT], "exp": start().as_second() + 600, "iat": start().as_second(),
+            "iss": ISSUER_DEFAULT, "jti": "j", "nbf": start().as_second(),
+            "kubernetes.io": {
+                "namespace": "ns", "pod": {"name": "web", "uid": "p1"},
+                "serviceaccount": {"name": "robot", "uid": "u1"},
+            },
+            "sub": "system:serviceaccount:ns:robot",
+        });
+        let kept = json!({
+            "iss": "kubernetes/serviceaccount",
+            "kubernetes.io/serviceaccount/namespace": "ns",
+            "kubernetes.io/serviceaccount/secret.name": "kept",
+            "kubernetes.io/serviceaccount/service-account.name": "robot",
+            "kubernetes.io/serviceaccount/service-account.uid": "u1",
+            "sub": "system:serviceaccount:ns:robot",
+        });
+        // As the only key, and as one whose public half alone is there.
+        let own = world_with(theirs.clone());
+        let beside = world_that_knows(vec![verifying]);
+        let stranger = world();
+        for kid in [json!(theirs.id()), json!(""), Value::Null] {
+            let mut header = json!({"alg": algorithm});
+            if !kid.is_null() {
+                header["kid"] = kid;
+            }
+            for claims in [&bound, &kept] {
+                let token = signed_elsewhere(&theirs, &header, claims);
+                for world in [&own, &beside] {
+                    keep(world, &token, &json!({}));
+                    world.check(&token, GOOD);
+                }
+                let refused = Credential::Bearer(token);
+                assert!(stranger.authenticator.authenticate(&refused).is_err());
+            }
+        }
+        let unknown = json!({"alg": algorithm, "kid": "other"});
+        let token = signed_elsewhere(&theirs, &unknown, &bound);
+        own.check(&token, Err("the bearer token is not one of ours: unknown key"));
+    }
+}
+
+#[test]
+fn a_file_may_have_several_keys_and_nothing_else() {
+    let all = keys_of_others();
+    let ((private, public, _), (ec, ..)) = (&all[0], &all[2]);
+    let all = VerifyingKey::load_all(&format!("{public}{ec}{private}")).unwrap();
+    let ids: Vec<&str> = all.iter().map(VerifyingKey::id).collect();
+    assert_eq!(ids.len(), 3);
+    assert_eq!(ids[0], ids[2], "it is the same key");
+    let refused = |pem: &str| VerifyingKey::load_all(pem).unwrap_err().to_string();
+    assert!(refused("").contains("there is no key in PEM"));
+    assert!(
+        refused("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+            .contains(r#"no key is expected in a block "CERTIFICATE""#)
+    );
+    refused("-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n");
 }
 
 /// Puts a Secret that holds `token`, with `labels`.

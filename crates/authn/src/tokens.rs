@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use stdx::{Random, SharedClock};
 
-use crate::pki::{self, ServiceAccountKey};
+use crate::pki::{self, ServiceAccountKey, VerifyingKey};
 
 pub const ISSUER_DEFAULT: &str = "https://kubernetes.default.svc.cluster.local";
 const USER_PREFIX: &str = "system:serviceaccount:";
@@ -222,8 +222,8 @@ impl TokenIssuer {
 }
 
 /// `/openid/v1/jwks`: the public halves of `keys`.
-pub fn jwks<'a>(keys: impl IntoIterator<Item = &'a ServiceAccountKey>) -> Value {
-    let keys: Vec<Value> = keys.into_iter().map(ServiceAccountKey::shown).collect();
+pub fn jwks<'a>(keys: impl IntoIterator<Item = &'a VerifyingKey>) -> Value {
+    let keys: Vec<Value> = keys.into_iter().map(VerifyingKey::shown).collect();
     json!({ "keys": keys })
 }
 
@@ -231,7 +231,7 @@ pub fn jwks<'a>(keys: impl IntoIterator<Item = &'a ServiceAccountKey>) -> Value 
 pub fn openid_configuration<'a>(
     issuer: &str,
     jwks_uri: &str,
-    keys: impl IntoIterator<Item = &'a ServiceAccountKey>,
+    keys: impl IntoIterator<Item = &'a VerifyingKey>,
 ) -> Value {
     let algorithms: BTreeSet<String> =
         keys.into_iter().map(|it| format!("{:?}", it.algorithm())).collect();

@@ -51,13 +51,9 @@ fn small(core: &Core, path: &str) -> Option<Bytes> {
         "/" => json!({ "paths": PATHS }),
         "/.well-known/openid-configuration" => {
             let jwks = format!("https://{}/openid/v1/jwks", core.config.advertise);
-            authn::tokens::openid_configuration(
-                &core.config.issuer,
-                &jwks,
-                core.keys.iter().map(AsRef::as_ref),
-            )
+            authn::tokens::openid_configuration(&core.config.issuer, &jwks, &core.keys)
         }
-        "/openid/v1/jwks" => authn::tokens::jwks(core.keys.iter().map(AsRef::as_ref)),
+        "/openid/v1/jwks" => authn::tokens::jwks(&core.keys),
         "/api" | "/api/" => {
             let address = core.config.advertise.to_string();
             return Some(api::discovery_documents::api_versions(&address).into());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use admission::Chain;
 use api::{Kind, Resource};
 use apimachinery::{ApiError, GroupVersionResource, User};
-use authn::pki::ServiceAccountKey;
+use authn::pki::VerifyingKey;
 use authn::{Authenticated, Authenticator, Impersonation, Target};
 use authz::{Attributes, Authorizer};
 use lifecycle::{Readiness, Tasks};
@@ -35,7 +35,7 @@ pub struct Core {
     pub(crate) hooks: Arc<HookSet>,
     pub(crate) aggregated: Arc<Aggregated>,
     pub(crate) aggregator: Arc<dyn Aggregator>,
-    pub(crate) keys: Vec<Arc<ServiceAccountKey>>,
+    pub(crate) keys: Vec<VerifyingKey>,
     pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,

@@ -12,7 +12,9 @@ use crate::api_server::{ApiServer, Settings, serve_on};
 use crate::cluster::{Name, listen};
 use crate::data_dir::DataDir;
 use crate::progress::say;
-use crate::{component, data_dir, datastore, front_proxy, kubeconfig_file, serve, server_names};
+use crate::{
+    component, data_dir, datastore, front_proxy, kubeconfig_file, serve, server_names, token_keys,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -35,6 +37,8 @@ pub(crate) struct Flags {
     service_node_port_range: PortRange,
     #[command(flatten)]
     front_proxy: front_proxy::Flags,
+    #[command(flatten)]
+    token_keys: token_keys::Flags,
     #[command(flatten)]
     datastore: datastore::Flags,
     /// Log level: 0 warnings, 1 and 2 information, 3 to 5 each request and decision, 6 and more
@@ -71,6 +75,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             names: flags.names,
             datastore: flags.datastore,
             front_proxy: flags.front_proxy,
+            token_keys: flags.token_keys,
             has_components: false,
             gates: flags.component.gates(),
             runtime_config,

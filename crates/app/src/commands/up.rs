@@ -28,7 +28,7 @@ use crate::detach::{self, Parent};
 use crate::progress::{Progress, say};
 use crate::{
     component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names,
-    signing,
+    signing, token_keys,
 };
 
 #[derive(clap::Args)]
@@ -93,6 +93,8 @@ pub(crate) struct Flags {
     simulate: usize,
     #[command(flatten)]
     front_proxy: front_proxy::Flags,
+    #[command(flatten)]
+    token_keys: token_keys::Flags,
     #[command(flatten)]
     datastore: datastore::Flags,
     #[command(flatten)]
@@ -233,6 +235,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
         front_proxy: flags.front_proxy.clone(),
+        token_keys: flags.token_keys.clone(),
         has_components: true,
         gates: flags.component.gates(),
         runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,

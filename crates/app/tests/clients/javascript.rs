@@ -12,7 +12,7 @@ const INDEX: &str = "node_modules/@kubernetes/client-node/dist/index.js";
 fn list_watch_inform_patch_and_be_refused_a_command() {
     let installed = std::env::var_os("XEBEC_TEST_NODE").map(|it| PathBuf::from(it).join(INDEX));
     let Some(index) = installed.filter(|it| it.exists()) else {
-        eprintln!("SKIPPED: no `@kubernetes/client-node` (cargo xtask install-test-deps)");
+        crate::skip("there is no `@kubernetes/client-node`");
         return;
     };
     let Some(cluster) = Cluster::start(0) else { return };

@@ -38,7 +38,7 @@ pub(crate) fn with(package: &str) -> Option<OsString> {
     if found.is_ok_and(|it| it.status.success()) {
         return Some(python);
     }
-    eprintln!("SKIPPED: Python's `{package}` is not installed (cargo xtask install-test-deps)");
+    crate::skip(&format!("Python's `{package}` is not installed"));
     None
 }
 

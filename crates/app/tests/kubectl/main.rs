@@ -14,8 +14,11 @@ mod apply;
 mod certificates;
 #[expect(dead_code, reason = "shared with other tests, which use the rest")]
 mod cluster;
+mod edit;
+mod explain;
 mod fruit;
 mod migration;
+mod nodes;
 mod own_commands;
 mod pod_security;
 mod policies;

@@ -108,3 +108,23 @@ fn events_are_the_same_in_both_groups() {
         new["items"].as_array().unwrap().iter().filter_map(|it| it["note"].as_str()).collect();
     assert!(notes.iter().any(|it| it.starts_with("Scaled up replica set")), "{notes:?}");
 }
+
+/// There is no form in which both understand each other: it is said in plain JSON, whatever the
+/// version of what was asked for.
+#[test]
+fn a_client_that_cannot_negotiate_gets_an_unversioned_status() {
+    let Some(cluster) = Cluster::start(0) else { return };
+    for path in [
+        "/api/v1/namespaces/default",
+        "/apis/apps/v1/deployments",
+        "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+    ] {
+        let write = "\n%{http_code} %{content_type}";
+        let answer = cluster.curl(path, &["-H", "Accept: text/html", "-w", write]);
+        let (body, rest) = answer.rsplit_once('\n').unwrap();
+        assert_eq!(rest, "406 application/json", "{path}");
+        let status: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&status["kind"], &status["apiVersion"]), (&"Status".into(), &"v1".into()));
+        assert_eq!((&status["reason"], &status["code"]), (&"NotAcceptable".into(), &406.into()));
+    }
+}

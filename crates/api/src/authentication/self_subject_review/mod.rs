@@ -1,5 +1,8 @@
 //! SelfSubjectReview: who am I?
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

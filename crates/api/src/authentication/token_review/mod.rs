@@ -1,5 +1,8 @@
 //! TokenReview: whose token is this?
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

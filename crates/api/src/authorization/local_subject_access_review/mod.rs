@@ -1,5 +1,8 @@
 //! LocalSubjectAccessReview: may somebody do this in this namespace?
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

@@ -1,5 +1,8 @@
 //! SelfSubjectAccessReview: may I do this?
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

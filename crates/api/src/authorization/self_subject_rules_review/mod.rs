@@ -1,5 +1,8 @@
 //! SelfSubjectRulesReview: what may I do in this namespace?
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

@@ -1,5 +1,8 @@
 //! Eviction: asks to delete a pod, if its disruption budget allows.
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::FieldErrors;
 
 use crate::kind::Resource;

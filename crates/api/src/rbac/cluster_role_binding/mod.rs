@@ -1,5 +1,8 @@
 //! ClusterRoleBinding: who has a role everywhere.
 
+#[cfg(test)]
+mod tests;
+
 use apimachinery::{FieldErrors, Scope};
 
 use crate::kind::Resource;

@@ -59,6 +59,7 @@ pub(crate) fn drop_disabled(core: &Core, draft: &mut Draft, old: Option<&dyn Api
     let features = Features {
         cluster_trust_bundle_projection: gates
             .is_enabled(features::CLUSTER_TRUST_BUNDLE_PROJECTION),
+        generic_workload: gates.is_enabled(features::GENERIC_WORKLOAD),
         pod_certificate_request: gates.is_enabled(features::POD_CERTIFICATE_REQUEST),
     };
     let old = old.and_then(spec);

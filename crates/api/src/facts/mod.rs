@@ -2,6 +2,9 @@
 
 use crate::kind::Facts;
 
+#[cfg(test)]
+mod tests;
+
 /// Made by the build.
 mod table {
     use apimachinery::{NameRule, Scope};
