@@ -113,6 +113,12 @@ async fn describe(scope: &Scope) -> Result<()> {
         ],
     )
     .await?;
+    describe_surroundings(scope, node, ip).await
+}
+
+/// The Service of the pod, its node and its namespace.
+async fn describe_surroundings(scope: &Scope, node: &str, ip: &str) -> Result<()> {
+    let space = &*scope.namespace;
     scope
         .until("the Service has the pod", async || {
             prints(
