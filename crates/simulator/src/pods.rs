@@ -33,6 +33,8 @@ pub(crate) enum Step {
     Run,
     /// Containers run, but the pod was marked as not ready while its node was silent.
     ShowReady,
+    /// Containers run, but a readiness gate has closed.
+    ShowGated,
     /// Containers are still stopping.
     Wait(Duration),
     /// Containers ended and are started again.
@@ -58,6 +60,8 @@ pub(crate) fn plan(pod: &PodView, now: Timestamp) -> Step {
     }
     match pod.phase.as_str() {
         "" | "Pending" => Step::Run,
+        "Running" if pod.is_gated && pod.is_ready => Step::ShowGated,
+        "Running" if pod.is_gated => Step::Nothing,
         "Running" if !pod.is_ready => Step::ShowReady,
         "Running" => follow_script(pod, now),
         _ => Step::Nothing,
@@ -88,11 +92,19 @@ fn seconds(now: Timestamp) -> String {
 /// A strategic merge patch: the containers ran all the time.
 fn ready(pod: &PodView, now: Timestamp) -> Value {
     json!({
-        "metadata": { "uid": pod.uid() },
-        "status": { "conditions": [{
-            "type": "Ready", "status": "True", "lastTransitionTime": seconds(now),
-            "observedGeneration": pod.generation,
-        }] },
+        "metadata": { "uid": pod.uid() }, "status": { "conditions": [ready_condition(pod, now)] },
+    })
+}
+
+/// Of a pod whose containers all run: it is ready unless a readiness gate is closed.
+fn ready_condition(pod: &PodView, now: Timestamp) -> Value {
+    let (status, reason) = match pod.is_gated {
+        false => ("True", Value::Null),
+        true => ("False", json!("ReadinessGatesNotReady")),
+    };
+    json!({
+        "type": "Ready", "status": status, "reason": reason, "lastTransitionTime": seconds(now),
+        "observedGeneration": pod.generation,
     })
 }
 
@@ -151,7 +163,7 @@ pub(crate) fn running(pod: &PodView, address: Ipv4Addr, host: Ipv4Addr, now: Tim
         "observedGeneration": pod.generation,
         "conditions": [
             condition("PodReadyToStartContainers"), condition("Initialized"),
-            condition("Ready"), condition("ContainersReady"),
+            ready_condition(pod, now), condition("ContainersReady"),
         ],
         "containerStatuses": statuses(&pod.spec.containers, 0, |_| runs.clone()),
     });
@@ -221,7 +233,9 @@ impl Reconciler for Pods {
             }
             Step::Restart => patch_status(&member, key, &restarted(&pod, now)).await,
             Step::End(code) => patch_status(&member, key, &ended(&pod, code, now)).await,
-            Step::ShowReady => patch_status(&member, key, &ready(&pod, now)).await,
+            Step::ShowReady | Step::ShowGated => {
+                patch_status(&member, key, &ready(&pod, now)).await
+            }
             Step::Remove => {
                 let options = DeleteOptions {
                     grace_period_seconds: Some(0),
@@ -295,6 +309,23 @@ mod tests {
         // The node was held for dead meanwhile.
         check(running("False"), "2026-01-01T00:00:00Z", &Step::ShowReady);
         check(json!({ "status": { "phase": "Failed" } }), "2026-01-01T00:00:00Z", &Step::Nothing);
+    }
+
+    #[test]
+    fn a_running_pod_is_ready_while_its_readiness_gates_are_open() {
+        let pod = |gate: &str, ready: &str| {
+            json!({
+                "spec": { "containers": [], "readinessGates": [{ "conditionType": "a/b" }] },
+                "status": { "phase": "Running", "conditions": [
+                    { "type": "a/b", "status": gate }, { "type": "Ready", "status": ready },
+                ] },
+            })
+        };
+        let now = "2026-01-01T00:00:00Z";
+        check(pod("False", "False"), now, &Step::Nothing);
+        check(pod("True", "False"), now, &Step::ShowReady);
+        check(pod("True", "True"), now, &Step::Nothing);
+        check(pod("False", "True"), now, &Step::ShowGated);
     }
 
     fn scripted(script: &str, restarts: i32) -> Value {

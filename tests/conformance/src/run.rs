@@ -111,7 +111,9 @@ async fn connect(options: &Options) -> Result<kube::Client> {
     let kubeconfig = Kubeconfig::read_from(path)
         .with_context(|| format!("reading the kubeconfig {}", path.display()))?;
     let chosen = KubeConfigOptions { context: options.context.clone(), ..Default::default() };
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &chosen).await?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &chosen).await?;
+    // A case sees every answer: 429 is one that some expect.
+    config.default_retry = false;
     let client = kube::Client::try_from(config)?;
     client.apiserver_version().await.context("the cluster does not answer")?;
     Ok(client)

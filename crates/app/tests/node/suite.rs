@@ -1,6 +1,6 @@
-//! Cases of the conformance suite that need programs in pods: servers that the API server asks.
+//! Cases of the conformance suite that need programs in pods.
 
-use conformance::{Case, Options, all, run};
+use conformance::{Case, Options, all, requirements, run};
 
 use crate::cluster::Cluster;
 
@@ -11,18 +11,20 @@ const PARALLEL: usize = 6;
 
 /// Those that are skipped where nodes are simulated.
 fn cases() -> Vec<&'static Case> {
-    ["AdmissionWebhook", "Aggregator ", "CustomResourceConversionWebhook"].map(all).concat()
+    let names = requirements();
+    let names = names.iter().filter(|it| it.tier == "T3" && it.out_of_scope.is_none());
+    names.flat_map(|it| all(it.codename)).collect()
 }
 
 #[test]
-fn servers_in_pods_are_asked_by_the_api_server() {
+fn every_requirement_of_programs_in_pods_is_met() {
     if std::env::var_os(KUBECONFIG).is_some() {
         return judge();
     }
     let Some(cluster) = Cluster::start() else { return };
     // The suite is a client as others are: it has to be where the cluster is.
     let mut itself = cluster.host.command(std::env::current_exe().unwrap());
-    let name = concat!(module_path!(), "::servers_in_pods_are_asked_by_the_api_server");
+    let name = concat!(module_path!(), "::every_requirement_of_programs_in_pods_is_met");
     let name = name.split_once("::").unwrap().1;
     itself.args(["--exact", name, "--nocapture"]).env(KUBECONFIG, cluster.path("data/kubeconfig"));
     let ran = itself.output().unwrap();

@@ -9,6 +9,7 @@ mod network;
 mod node;
 mod scheduling;
 mod storage;
+mod toolbox;
 
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ const ALL: &[&[Case]] = &[
     api_machinery::aggregator::CASES,
     api_machinery::chunking::CASES,
     api_machinery::custom_resources::CASES,
+    api_machinery::dependents::CASES,
     api_machinery::discovery::CASES,
     api_machinery::field_validation::CASES,
     api_machinery::flow_control::CASES,
@@ -61,21 +63,29 @@ const ALL: &[&[Case]] = &[
     api_machinery::webhooks::CASES,
     apps::cron_jobs::CASES,
     apps::daemon_sets::CASES,
+    apps::deployments::CASES,
     apps::disruption_budgets::CASES,
+    apps::evictions::CASES,
     apps::jobs::CASES,
+    apps::replica_sets::CASES,
     apps::replication_controllers::CASES,
+    apps::stateful_health::CASES,
     apps::stateful_sets::CASES,
     auth::certificates::CASES,
     auth::service_accounts::CASES,
     auth::subject_reviews::CASES,
     cli::commands::CASES,
+    cli::controllers::CASES,
     cli::proxy::CASES,
     instrumentation::events::CASES,
     network::addresses::CASES,
     network::api_server::CASES,
     network::endpoints::CASES,
     network::ingresses::CASES,
+    network::matching_pods::CASES,
+    network::proxied::CASES,
     network::services::CASES,
+    network::traffic::CASES,
     node::config_maps::CASES,
     node::devices::CASES,
     node::leases::CASES,
@@ -84,11 +94,13 @@ const ALL: &[&[Case]] = &[
     node::pods::CASES,
     node::runtime_classes::CASES,
     node::secrets::CASES,
+    node::taints::CASES,
     scheduling::limit_ranges::CASES,
     storage::attachments::CASES,
     storage::classes::CASES,
     storage::csi::CASES,
     storage::immutable::CASES,
+    storage::many_volumes::CASES,
 ];
 
 /// The cases whose codenames have this text, the slow ones first, so that they end with the others.

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::toolbox::{certificate, deployment, image, needs_real_nodes, probe, served};
+use crate::cases::toolbox::{certificate, deployment, image, needs_real_nodes, probe, served};
 use crate::cases::{Case, case};
 use crate::client::Patch;
 use crate::expect::{count, items, refused, same, says, shows};

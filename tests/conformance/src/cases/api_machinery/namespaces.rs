@@ -1,8 +1,10 @@
-//! Namespaces: their labels, status and finalizers; what is in them goes with them.
+//! Namespaces: their labels, status and finalizers; what is in them goes with them, pods first.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::cases::apps::running;
+use crate::cases::node::pods;
 use crate::cases::{Case, case};
 use crate::client::Patch;
 use crate::expect::{count, newer, same, shows, version};
@@ -22,10 +24,18 @@ pub(crate) const CASES: &[Case] = &[
         status
     ),
     case!(
+        "[sig-api-machinery] Namespaces [Serial] should ensure that all pods are removed when a namespace is deleted [Conformance]",
+        pods_go
+    ),
+    case!(
         "[sig-api-machinery] Namespaces [Serial] should ensure that all services are removed when a namespace is deleted [Conformance]",
         services_go
     ),
     case!("[sig-api-machinery] Namespaces [Serial] should patch a Namespace [Conformance]", patch),
+    case!(
+        "[sig-api-machinery] OrderedNamespaceDeletion namespace deletion should delete pod first [Conformance]",
+        pods_first
+    ),
 ];
 
 const FINALIZER: &str = "conformance.example.com/keeps";
@@ -109,4 +119,49 @@ async fn services_go(scope: &Scope) -> Result<()> {
     scope.gone(&format!("/api/v1/namespaces/{name}")).await?;
     scope.another_namespace("emptied").await?;
     count("services of the new namespace", &services.list(&[]).await?, 0)
+}
+
+async fn pods_go(scope: &Scope) -> Result<()> {
+    running::nodes(scope).await?;
+    let name = scope.another_namespace("emptied").await?;
+    let pods = scope.in_namespace(&name, "v1", "pods");
+    let mut pod = running::lasting(&json!({}));
+    pod["metadata"]["name"] = json!("web");
+    pods.create(&pod).await?;
+    let running = json!({ "status": { "phase": "Running" } });
+    scope.until("the pod runs", async || shows(&pods.get("web").await?, &running)).await?;
+    scope.all("v1", "namespaces").delete(&name).await?;
+    scope.gone(&format!("/api/v1/namespaces/{name}")).await?;
+    scope.another_namespace("emptied").await?;
+    count("pods of the new namespace", &pods.list(&[]).await?, 0)
+}
+
+async fn pods_first(scope: &Scope) -> Result<()> {
+    let name = scope.another_namespace("ordered").await?;
+    let pods = scope.in_namespace(&name, "v1", "pods");
+    let maps = scope.in_namespace(&name, "v1", "configmaps");
+    let mut pod = pods::idle("held");
+    pod["metadata"]["finalizers"] = json!([FINALIZER]);
+    pods.create(&pod).await?;
+    maps.create(&json!({ "metadata": { "name": "later" } })).await?;
+    let namespaces = scope.all("v1", "namespaces");
+    namespaces.delete(&name).await?;
+    let remaining = json!({
+        "type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain",
+    });
+    scope
+        .until("the namespace waits for the pod", async || {
+            let namespace = namespaces.get(&name).await?;
+            let conditions = namespace["status"]["conditions"].as_array().into_iter().flatten();
+            let is_said = conditions.into_iter().any(|it| shows(it, &remaining).is_ok());
+            ensure!(is_said, "saw {}", namespace["status"]);
+            let pod = pods.get("held").await?;
+            ensure!(pod["metadata"]["deletionTimestamp"].is_string(), "the pod is not deleted");
+            Ok(())
+        })
+        .await?;
+    let map = maps.get("later").await?;
+    ensure!(map["metadata"]["deletionTimestamp"].is_null(), "what is no pod was deleted: {map}");
+    pods.patch("held", Patch::Merge, &json!({ "metadata": { "finalizers": null } })).await?;
+    scope.gone(&format!("/api/v1/namespaces/{name}")).await
 }

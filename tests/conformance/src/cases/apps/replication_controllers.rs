@@ -1,15 +1,21 @@
-//! ReplicationControllers: their scale, and pods that no longer match.
+//! ReplicationControllers: their life, scale, and whose pods are whose; that every replica answers.
 
 use anyhow::{Result, anyhow, ensure};
 use serde_json::{Value, json};
 
+use super::running::{is_owned, lasting, nodes};
+use super::watched::{Watched, conditions};
 use crate::cases::node::pods;
-use crate::cases::{Case, case};
-use crate::client::Collection;
-use crate::expect::{items, name, says, shows};
+use crate::cases::{Case, case, toolbox};
+use crate::client::{Collection, Patch};
+use crate::expect::{count, items, name, says, shows};
 use crate::scope::Scope;
 
 pub(crate) const CASES: &[Case] = &[
+    case!(
+        "[sig-apps] ReplicationController should adopt matching pods on creation [Conformance]",
+        adopts
+    ),
     case!(
         "[sig-apps] ReplicationController should get and update a ReplicationController scale [Conformance]",
         scale
@@ -19,8 +25,16 @@ pub(crate) const CASES: &[Case] = &[
         releases
     ),
     case!(
+        "[sig-apps] ReplicationController should serve a basic image on each replica with a public image [Conformance]",
+        serves
+    ),
+    case!(
         "[sig-apps] ReplicationController should surface a failure condition on a common issue like exceeded quota [Conformance]",
         says_what_stops_it
+    ),
+    case!(
+        "[sig-apps] ReplicationController should test the lifecycle of a ReplicationController [Conformance]",
+        lifecycle
     ),
 ];
 
@@ -72,9 +86,7 @@ async fn releases(scope: &Scope) -> Result<()> {
     scope
         .until("the pod is released", async || {
             let read = pods.get(name(pod)?).await?;
-            let owners = read["metadata"]["ownerReferences"].as_array().map_or(&[][..], |it| it);
-            let is_owned = owners.iter().any(|it| it["uid"] == made["metadata"]["uid"]);
-            ensure!(!is_owned, "still owned: {owners:?}");
+            ensure!(!is_owned(&read, &made), "still owned: {}", read["metadata"]);
             Ok(())
         })
         .await
@@ -111,4 +123,67 @@ async fn says_what_stops_it(scope: &Scope) -> Result<()> {
             Ok(())
         })
         .await
+}
+
+async fn adopts(scope: &Scope) -> Result<()> {
+    let pods = scope.own("v1", "pods");
+    let mut orphan = pods::idle("orphan");
+    orphan["metadata"]["labels"] = json!({ "app": "web" });
+    pods.create(&orphan).await?;
+    let (_, made) = create(scope).await?;
+    let read = pods.get("orphan").await?;
+    ensure!(is_owned(&read, &made), "the orphan is not adopted: {}", read["metadata"]);
+    count("pods", &pods.labeled("app=web").await?, 1)
+}
+
+async fn serves(scope: &Scope) -> Result<()> {
+    toolbox::needs_real_nodes(scope).await?;
+    let labels = json!({ "app": "web" });
+    let spec = json!({
+        "replicas": 2, "selector": labels, "template": toolbox::web_server(&labels),
+    });
+    let controllers = scope.own("v1", "replicationcontrollers");
+    controllers.create(&json!({ "metadata": { "name": "web" }, "spec": spec })).await?;
+    toolbox::each_answers_its_name(scope, "app=web", 2).await
+}
+
+async fn lifecycle(scope: &Scope) -> Result<()> {
+    nodes(scope).await?;
+    let label = format!("conformance={}", scope.suffix);
+    let watched =
+        Watched { group_version: "v1", resource: "replicationcontrollers", label: &label };
+    let mut events = watched.open(scope).await?;
+    let labels = json!({ "app": "web", "conformance": scope.suffix });
+    let controllers = scope.own("v1", "replicationcontrollers");
+    let spec = json!({ "replicas": 1, "selector": labels, "template": lasting(&labels) });
+    let made = controllers
+        .create(&json!({ "metadata": { "name": "web", "labels": labels }, "spec": spec }))
+        .await?;
+    let uid = json!({ "metadata": { "uid": made["metadata"]["uid"] } });
+    events.expect("ADDED", &uid).await?;
+    let ready = |n: usize| json!({ "status": { "replicas": n, "readyReplicas": n, "availableReplicas": n } });
+    events.find("MODIFIED", &ready(1), &["MODIFIED"]).await?;
+    let patch = json!({ "metadata": { "labels": { "step": "patched" } } });
+    shows(&controllers.patch("web", Patch::Strategic, &patch).await?, &patch)?;
+    events.find("MODIFIED", &patch, &["MODIFIED"]).await?;
+    let patch = json!({ "status": { "readyReplicas": 0, "availableReplicas": 0 } });
+    let patched = controllers.patch_part("web", "status", Patch::Strategic, &patch).await?;
+    ensure!(patched["status"]["readyReplicas"].as_u64().unwrap_or(0) == 0, "{patched}");
+    events.find("MODIFIED", &json!({ "status": { "readyReplicas": null } }), &["MODIFIED"]).await?;
+    // Whose word it is puts that right.
+    events.find("MODIFIED", &ready(1), &["MODIFIED"]).await?;
+    conditions(&controllers, "web").await?;
+    let patch = json!({ "spec": { "replicas": 2 } });
+    let scaled = controllers.patch_part("web", "scale", Patch::Merge, &patch).await?;
+    shows(&scaled, &json!({ "kind": "Scale", "spec": { "replicas": 2 } }))?;
+    events.find("MODIFIED", &ready(2), &["MODIFIED"]).await?;
+    let listed = scope.all("v1", "replicationcontrollers").labeled(&label).await?;
+    count("ReplicationControllers of all namespaces", &listed, 1)?;
+    let step = json!({ "metadata": { "labels": { "step": "updated" } } });
+    controllers
+        .change("web", None, |it| it["metadata"]["labels"]["step"] = json!("updated"))
+        .await?;
+    events.find("MODIFIED", &step, &["MODIFIED"]).await?;
+    controllers.delete_all(&[("labelSelector", &label)]).await?;
+    events.find("DELETED", &uid, &["MODIFIED"]).await.map(drop)
 }

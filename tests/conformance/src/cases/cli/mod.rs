@@ -1,4 +1,5 @@
 //! What kubectl does.
 
 pub(super) mod commands;
+pub(super) mod controllers;
 pub(super) mod proxy;

@@ -8,3 +8,4 @@ pub(super) mod pod_templates;
 pub(super) mod pods;
 pub(super) mod runtime_classes;
 pub(super) mod secrets;
+pub(super) mod taints;

@@ -1,9 +1,10 @@
-//! RuntimeClasses: objects, and pods that name one that is not there.
+//! RuntimeClasses: objects, and pods that name one, whether it is there or not.
 
-use anyhow::Result;
-use serde_json::json;
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
 
 use super::pods;
+use crate::cases::apps::running;
 use crate::cases::{Case, case};
 use crate::expect::{name, refused, same};
 use crate::operations::Operations;
@@ -17,6 +18,14 @@ pub(crate) const CASES: &[Case] = &[
     case!(
         "[sig-node] RuntimeClass should reject a Pod requesting a non-existent RuntimeClass [NodeConformance] [Conformance]",
         absent
+    ),
+    case!(
+        "[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass and initialize its Overhead [NodeConformance] [Conformance]",
+        with_overhead
+    ),
+    case!(
+        "[sig-node] RuntimeClass should schedule a Pod requesting a RuntimeClass without PodOverhead [NodeConformance] [Conformance]",
+        without_overhead
     ),
     case!(
         "[sig-node] RuntimeClass should support RuntimeClasses API operations [Conformance]",
@@ -62,4 +71,35 @@ async fn operations(scope: &Scope) -> Result<()> {
         names: None,
     };
     classes.check(scope).await
+}
+
+/// A pod of a class that costs so much by itself: until it has a node; what the pod says it costs.
+async fn schedule(scope: &Scope, overhead: &Value) -> Result<Value> {
+    running::nodes(scope).await?;
+    let classes = scope.all(GROUP, "runtimeclasses");
+    let mut class = json!({ "metadata": { "name": scope.unique("class") }, "handler": "nobody" });
+    class["overhead"] = overhead.clone();
+    let class = classes.create(&class).await?;
+    let mut pod = running::lasting(&json!({}));
+    pod["metadata"]["name"] = json!("pod");
+    pod["spec"]["runtimeClassName"] = json!(name(&class)?);
+    let pods = scope.own("v1", "pods");
+    scope.until("the class is known", async || pods.create(&pod).await.map(drop)).await?;
+    let pod = scope
+        .until("the pod has a node", async || {
+            let read = pods.get("pod").await?;
+            ensure!(read["spec"]["nodeName"].is_string(), "saw {}", read["status"]);
+            Ok(read)
+        })
+        .await?;
+    Ok(pod["spec"]["overhead"].clone())
+}
+
+async fn with_overhead(scope: &Scope) -> Result<()> {
+    let fixed = json!({ "cpu": "10m", "memory": "1Mi" });
+    same("overhead", schedule(scope, &json!({ "podFixed": fixed })).await?, fixed)
+}
+
+async fn without_overhead(scope: &Scope) -> Result<()> {
+    same("overhead", schedule(scope, &Value::Null).await?, Value::Null)
 }

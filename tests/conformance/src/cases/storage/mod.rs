@@ -4,3 +4,4 @@ pub(super) mod attachments;
 pub(super) mod classes;
 pub(super) mod csi;
 pub(super) mod immutable;
+pub(super) mod many_volumes;

@@ -43,6 +43,8 @@ pub struct PodView {
     /// `status.podIPs`, or `status.podIP` alone.
     pub addresses: Box<[Box<str>]>,
     pub is_ready: bool,
+    /// Somebody else than its node has not said yet that it may be ready: a readiness gate.
+    pub is_gated: bool,
     /// Since when it is ready, if it is and says so.
     pub ready_since: Option<Timestamp>,
     /// When its node first saw it.
@@ -186,6 +188,14 @@ impl Status {
         found.filter(|it| it.status.as_str() == status)
     }
 
+    fn is_gated(&self, gates: Option<&[spec::Gate]>) -> bool {
+        gates
+            .into_iter()
+            .flatten()
+            .filter_map(|it| it.condition_type.as_deref())
+            .any(|it| self.condition(it, "True").is_none())
+    }
+
     fn ready_changed(&self) -> Option<Timestamp> {
         let found = self.conditions.iter().flatten().find(|it| it.kind.as_str() == "Ready");
         found.and_then(|it| it.last_transition_time)
@@ -236,6 +246,7 @@ impl View for PodView {
             status.resource_claim_statuses.as_ref(),
             status.extended_resource_claim_status.take(),
         );
+        let is_gated = status.is_gated(spec.readiness_gates.as_deref());
         let (node_name, spec) = spec.shared(&status.held());
         let grace_seconds = metadata.deletion_grace_period_seconds.unwrap_or(0);
         let annotations = metadata.annotations.unwrap_or_default();
@@ -251,6 +262,7 @@ impl View for PodView {
             deletion_cost: cost.and_then(|it| it.parse().ok()).unwrap_or(0),
             node_name,
             is_ready: ready.is_some(),
+            is_gated,
             ready_since: ready.and_then(|it| it.last_transition_time),
             started: status.start_time,
             ready_changed: status.ready_changed(),

@@ -106,6 +106,13 @@ pub(super) struct Parts {
     scheduling_group: Option<SchedulingGroup>,
     /// Of each pod: not shared.
     pub(super) resource_claims: Option<Vec<super::claims::SpecClaim>>,
+    pub(super) readiness_gates: Option<Vec<Gate>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gate {
+    pub(super) condition_type: Option<Interned>,
 }
 
 #[derive(Deserialize)]

@@ -51,6 +51,22 @@ fn a_pod_says_where_it_runs_and_whether_it_ended() {
 }
 
 #[test]
+fn a_pod_waits_for_every_readiness_gate() {
+    let is_gated = |conditions: &Value| {
+        let gates = json!([{"conditionType": "a/b"}, {"conditionType": "c/d"}]);
+        let status = json!({ "conditions": conditions });
+        view(&json!({ "metadata": {"name": "a"}, "spec": {"readinessGates": gates}, "status": status }))
+            .is_gated
+    };
+    let said = |kind: &str, status: &str| json!({ "type": kind, "status": status });
+    assert!(is_gated(&json!([])));
+    assert!(is_gated(&json!([said("a/b", "True")])));
+    assert!(is_gated(&json!([said("a/b", "True"), said("c/d", "False")])));
+    assert!(!is_gated(&json!([said("a/b", "True"), said("c/d", "True")])));
+    assert!(!view(&json!({ "metadata": {"name": "a"} })).is_gated);
+}
+
+#[test]
 fn a_pod_says_how_it_is() {
     let pod = view(&json!({
         "metadata": {

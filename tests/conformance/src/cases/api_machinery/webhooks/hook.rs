@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::cases::api_machinery::toolbox::{certificate, image, needs_real_nodes, probe, served};
+use crate::cases::toolbox::{certificate, image, needs_real_nodes, probe, served};
 use crate::scope::{Scope, named, selector};
 
 pub(super) const GROUP: &str = "admissionregistration.k8s.io/v1";
@@ -91,5 +91,5 @@ fn deployment(scope: &Scope) -> Value {
         "volumeMounts": [{ "name": "certs", "mountPath": "/certs" }],
     });
     let volumes = json!([{ "name": "certs", "secret": { "secretName": "certs" } }]);
-    crate::cases::api_machinery::toolbox::deployment(scope, "hook", &container, &volumes)
+    crate::cases::toolbox::deployment(scope, "hook", &container, &volumes)
 }

@@ -1,5 +1,6 @@
 //! Webhooks in pods: what they change, refuse and convert, and what holds when they do not answer.
 
+mod conditions;
 mod conversion;
 mod custom;
 mod hook;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use crate::cases::{Case, case};
 use crate::client::Patch;
 use crate::expect::{count, refusal, refused, says, shows};
-use crate::scope::{Scope, named, selector};
+use crate::scope::{Scope, selector};
 use hook::{GROUP, Hook, Kind, rule};
 
 pub(crate) const CASES: &[Case] = &[
@@ -36,11 +37,11 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should be able to create and update mutating webhook configurations with match conditions [Conformance]",
-        mutating_conditions
+        conditions::mutating
     ),
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should be able to create and update validating webhook configurations with match conditions [Conformance]",
-        validating_conditions
+        conditions::validating
     ),
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should be able to deny attaching pod [Conformance]",
@@ -83,12 +84,24 @@ pub(crate) const CASES: &[Case] = &[
         custom::pruned
     ),
     case!(
+        "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should mutate everything except 'skip-me' configmaps [Conformance]",
+        conditions::skipped
+    ),
+    case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should mutate pod and apply defaults after mutation [Conformance]",
         defaults
     ),
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should not be able to mutate or prevent deletion of webhook configuration objects [Conformance]",
         configurations_are_exempt
+    ),
+    case!(
+        "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should reject mutating webhook configurations with invalid match conditions [Conformance]",
+        conditions::invalid_mutating
+    ),
+    case!(
+        "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should reject validating webhook configurations with invalid match conditions [Conformance]",
+        conditions::invalid_validating
     ),
     case!(
         "[sig-api-machinery] AdmissionWebhook [Privileged:ClusterAdmin] should unconditionally reject operations on fail closed webhook [Conformance]",
@@ -202,38 +215,6 @@ async fn changing_validating(scope: &Scope) -> Result<()> {
     until_refused(scope, false).await?;
     switch(scope, Kind::Validating, &name, true).await?;
     until_refused(scope, true).await
-}
-
-/// As objects; nobody has to answer for them.
-async fn conditions(scope: &Scope, kind: Kind) -> Result<()> {
-    let url = "https://localhost:1/nobody";
-    let condition =
-        |name: &str, expression: &str| json!([{ "name": name, "expression": expression }]);
-    let webhook = json!({
-        "name": "conditions.example.com", "clientConfig": { "url": url },
-        "rules": [rule(&["CREATE"], "configmaps")], "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "namespaceSelector": { "matchLabels": { "conformance": scope.unique("no-namespace") } },
-        "matchConditions": condition("first", "true"),
-    });
-    let name = scope.unique("conditions");
-    let configurations = scope.all(GROUP, kind.resource());
-    let object = json!({ "metadata": named(scope, &name), "webhooks": [webhook] });
-    let made = configurations.create(&object).await?;
-    let has = |expected: Value| json!({ "webhooks": [{ "matchConditions": expected }] });
-    shows(&made, &has(condition("first", "true")))?;
-    let second = condition("second", "object.metadata.name != 'skip-me'");
-    let change = |it: &mut Value| it["webhooks"][0]["matchConditions"] = second.clone();
-    let changed = configurations.change(&name, None, change).await?;
-    shows(&changed, &has(second.clone()))?;
-    shows(&configurations.get(&name).await?, &has(second))
-}
-
-async fn mutating_conditions(scope: &Scope) -> Result<()> {
-    conditions(scope, Kind::Mutating).await
-}
-
-async fn validating_conditions(scope: &Scope) -> Result<()> {
-    conditions(scope, Kind::Validating).await
 }
 
 async fn attaching(scope: &Scope) -> Result<()> {

@@ -1,11 +1,13 @@
-//! Servers of the toolbox in pods behind Services, for cases that are about who asks them.
+//! Servers of the toolbox in pods, and clients of them, for cases that need programs in pods.
 
 use anyhow::{Result, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use serde_json::{Value, json};
 
-use crate::expect::items;
+use super::apps::running::until_ready;
+use crate::expect::{items, name, same};
 use crate::scope::{Scope, Skipped, named};
 
 /// The image with the tools; another cluster than ours must be told where it has it.
@@ -13,18 +15,18 @@ const IMAGE: &str = "xebec.local/toolbox";
 const IMAGE_VARIABLE: &str = "XEBEC_TEST_TOOLBOX_IMAGE";
 const SIMULATED: &str = "simulated://";
 
-pub(super) fn image() -> String {
+pub(crate) fn image() -> String {
     std::env::var(IMAGE_VARIABLE).unwrap_or_else(|_| IMAGE.to_owned())
 }
 
-pub(super) fn probe() -> Value {
+pub(crate) fn probe() -> Value {
     json!({
         "httpGet": { "path": "/healthz", "port": 8443, "scheme": "HTTPS" }, "periodSeconds": 1,
     })
 }
 
 /// A certificate for a Service, in a Secret; what clients have to trust, in base64.
-pub(super) async fn certificate(scope: &Scope, service: &str, secret: &str) -> Result<String> {
+pub(crate) async fn certificate(scope: &Scope, service: &str, secret: &str) -> Result<String> {
     let host = format!("{service}.{}.svc", scope.namespace);
     let certified = rcgen::generate_simple_self_signed(vec![host])?;
     let authority = STANDARD.encode(certified.cert.pem());
@@ -39,7 +41,7 @@ pub(super) async fn certificate(scope: &Scope, service: &str, secret: &str) -> R
     Ok(authority)
 }
 
-pub(super) fn deployment(scope: &Scope, name: &str, container: &Value, volumes: &Value) -> Value {
+pub(crate) fn deployment(scope: &Scope, name: &str, container: &Value, volumes: &Value) -> Value {
     let labels = json!({ "app": name });
     json!({
         "metadata": named(scope, name),
@@ -54,7 +56,7 @@ pub(super) fn deployment(scope: &Scope, name: &str, container: &Value, volumes: 
 }
 
 /// Makes the Service of a deployment, and waits until somebody is ready behind it.
-pub(super) async fn served(scope: &Scope, name: &str) -> Result<()> {
+pub(crate) async fn served(scope: &Scope, name: &str) -> Result<()> {
     let service = json!({
         "metadata": named(scope, name),
         "spec": { "selector": { "app": name }, "ports": [{ "port": 443, "targetPort": 8443 }] },
@@ -74,14 +76,57 @@ pub(super) async fn served(scope: &Scope, name: &str) -> Result<()> {
 }
 
 /// Simulated nodes run no programs. Whether a real one is ready is waited for with its pods.
-pub(super) async fn needs_real_nodes(scope: &Scope) -> Result<()> {
+pub(crate) async fn needs_real_nodes(scope: &Scope) -> Result<()> {
+    real_node(scope).await.map(drop)
+}
+
+/// The name of a node that runs programs.
+pub(crate) async fn real_node(scope: &Scope) -> Result<String> {
     let list = scope.all("v1", "nodes").list(&[]).await?;
-    let is_real = |node: &Value| {
+    let is_real = |node: &&Value| {
         let provider = node["spec"]["providerID"].as_str().unwrap_or_default();
-        !provider.starts_with(SIMULATED)
+        let is_made_by_a_case = node["spec"]["unschedulable"] == true;
+        !provider.starts_with(SIMULATED) && !is_made_by_a_case
     };
-    match items(&list)?.iter().any(is_real) {
-        true => Ok(()),
-        false => Err(Skipped("there is no real node".to_owned()).into()),
+    match items(&list)?.iter().find(is_real) {
+        Some(node) => Ok(name(node)?.to_owned()),
+        None => Err(Skipped("there is no real node".to_owned()).into()),
     }
+}
+
+/// Where [`web_server`] listens.
+pub(crate) const PORT: u16 = 8080;
+
+/// The template of pods that answer their names over HTTP.
+pub(crate) fn web_server(labels: &Value) -> Value {
+    let probe = json!({ "httpGet": { "path": "/healthz", "port": PORT }, "periodSeconds": 1 });
+    let container = json!({
+        "name": "main", "image": image(), "args": ["http", "--drain", "0"],
+        "ports": [{ "name": "web", "containerPort": PORT }], "readinessProbe": probe,
+    });
+    json!({ "metadata": { "labels": labels }, "spec": {
+        "terminationGracePeriodSeconds": 1, "containers": [container],
+    } })
+}
+
+/// What a pod answers by way of the API server.
+pub(crate) async fn ask_pod(scope: &Scope, pod: &str) -> Result<String> {
+    let path = scope.own("v1", "pods").object(&format!("{pod}:{PORT}/proxy/"));
+    let answer = scope.send(Method::GET, &path, &[], Vec::new()).await?;
+    let text = String::from_utf8_lossy(&answer.body).trim().to_owned();
+    ensure!(answer.code == 200, "GET {path}: expected 200, saw {} {text}", answer.code);
+    Ok(text)
+}
+
+/// Until there are so many pods with these labels; each of them then answers its own name.
+pub(crate) async fn each_answers_its_name(
+    scope: &Scope,
+    selector: &str,
+    expected: usize,
+) -> Result<()> {
+    for pod in until_ready(scope, selector, expected).await? {
+        let pod = name(&pod)?;
+        same("the answer", ask_pod(scope, pod).await?.as_str(), pod)?;
+    }
+    Ok(())
 }
