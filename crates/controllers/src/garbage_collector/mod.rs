@@ -1,9 +1,9 @@
 //! Deletes what lost its last owner, and carries out foreground and orphan deletion.
 //!
-//! A graph of every object's owners follows metadata informers over all deletable resources
-//! (`resources`). The graph only suggests: the server is asked before anything is deleted, and
-//! every write carries the uid that was looked at. An update of a status costs O(1); an object
-//! whose owners are known to exist costs no request.
+//! A graph of every object's owners follows metadata informers over all deletable resources. The
+//! graph only suggests: the server is asked first, and every write carries the uid and version that
+//! it said, so that a graph that is behind our own writes changes nothing. A status costs O(1); an
+//! object whose owners are known to exist costs no request.
 
 mod absent;
 mod graph;

@@ -1,7 +1,8 @@
 //! Tokens that older clusters made for every account, and that nobody uses any more: marked
 //! invalid after a period without use, and deleted after another one.
 //!
-//! Days are what is counted, so this looks once a day.
+//! Days are what is counted, so this looks once a day: by then the cache shows what it wrote, and
+//! every write carries the uid or the version that was looked at.
 
 mod plan;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are
 //! gone, those deleted before they were bound, and those deleted on nodes that are out of service.
-//! A pod event costs one look at its node in the cache.
+//! A pod event costs one look at its node in the cache. It may see a cache older than its own
+//! deletions: they carry the pod's uid, so that to repeat one changes nothing.
 
 mod metrics;
 mod plan;

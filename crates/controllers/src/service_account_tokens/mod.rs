@@ -2,7 +2,8 @@
 //!
 //! A Secret of the type for tokens names its account in an annotation. It gets a token that is
 //! signed with the key of this process (`--service-account-private-key-file`); without one the
-//! controller does not start.
+//! controller does not start. What it writes to it reads from the server first, so that a cache
+//! that is behind its own writes changes nothing.
 
 mod plan;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Deletes finished Jobs once they have been there for as long as they say. Sleeps until the next
-//! is due; the server has the last word before anything is deleted.
+//! is due; the server has the last word before anything is deleted, so that the cache may be
+//! behind its own deletions.
 
 mod plan;
 #[cfg(test)]
