@@ -6,6 +6,7 @@
 mod backoff;
 #[cfg(test)]
 mod crashes;
+mod garbage;
 mod nodes;
 mod plan;
 mod rolling;
@@ -31,6 +32,7 @@ use reconcile::{
 use stdx::SharedClock;
 use telemetry::{Counter, Description, Family, Stability};
 
+pub(crate) use self::garbage::plan_any;
 use self::backoff::Backoff;
 use self::plan::{Observed, Plan, Reason, Removal};
 use crate::claims::{Claimant, Claims};

@@ -5,6 +5,7 @@
 //! Deployment's ReplicaSets; pods are looked at for the strategy Recreate alone.
 
 mod explain;
+mod garbage;
 mod plan;
 mod proportional;
 mod revisions;
@@ -31,6 +32,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Observed, Scale};
 use crate::claims::Claimant;
 use crate::flags::at_least_one;

@@ -6,6 +6,7 @@
 //! object whose owners are known to exist costs no request.
 
 mod absent;
+mod garbage;
 mod graph;
 mod plan;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use reconcile::{
 };
 use serde_json::json;
 
+pub(crate) use self::garbage::plan_any;
 use self::absent::{Absent, Named};
 use self::graph::{Graph, Node};
 use self::plan::{Action, Dependents, Fate, Owner};

@@ -11,6 +11,7 @@ mod counting;
 mod crashes;
 mod ending;
 mod explain;
+mod garbage;
 mod indexes;
 mod metrics;
 mod plan;
@@ -41,6 +42,7 @@ use reconcile::{
 use stdx::SharedClock;
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::{plan_any, read_any_indexes};
 use self::backoff::Record;
 use self::metrics::Metrics;
 use self::plan::Observed;

@@ -4,6 +4,7 @@
 //! What remains is waited for by events: the deletion of the last object of a resource in a
 //! namespace wakes it, so that a namespace costs one look per resource and not per object.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Found, Verdict};
 use crate::flags::at_least_one;
 use crate::resources::Listener;

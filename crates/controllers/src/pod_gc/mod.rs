@@ -3,6 +3,7 @@
 //! A pod event costs one look at its node in the cache. It may see a cache older than its own
 //! deletions: they carry the pod's uid, so that to repeat one changes nothing.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use reconcile::{Change, Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Place, Reason, Verdict};
 use crate::pods::BY_NODE;

@@ -6,6 +6,7 @@
 //! from happening.
 
 mod count;
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::count::Look;
 use crate::flags::{at_least_one, duration};
 use crate::resources::{Listener, Resources};

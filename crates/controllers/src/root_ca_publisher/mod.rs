@@ -1,6 +1,7 @@
 //! Every active namespace has the ConfigMap `kube-root-ca.crt` with the authority of the API
 //! server.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Action, NAME};
 use crate::{Descriptor, Flags, Startup, owners};

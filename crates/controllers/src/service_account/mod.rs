@@ -1,5 +1,6 @@
 //! Every active namespace has the ServiceAccount `default`.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use client::Api;
 use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::NAME;
 use crate::{Descriptor, Flags, Startup, owners};
 

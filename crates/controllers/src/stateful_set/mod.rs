@@ -8,6 +8,7 @@ mod apply;
 mod claims;
 #[cfg(test)]
 mod crashes;
+mod garbage;
 mod identity;
 mod metrics;
 mod plan;
@@ -31,6 +32,7 @@ use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use reconcile::{Change, Failed, Next, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::apply::Sources;
 use self::identity::REVISION;
 use self::metrics::Metrics;

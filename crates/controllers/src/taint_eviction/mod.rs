@@ -2,6 +2,7 @@
 //! while. A pod event costs O(1), a node event nothing unless its taints changed, then the node's
 //! pods.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use stdx::SharedClock;
 use telemetry::{Buckets, Counter, Description, Histogram, Stability};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
 use crate::{Descriptor, Flags, Startup, pods};

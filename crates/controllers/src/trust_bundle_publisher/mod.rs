@@ -1,6 +1,7 @@
 //! Publishes the authority of the API server as the one ClusterTrustBundle of its signer, and takes
 //! away others that go by that signer's name.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use telemetry::{Buckets, Counter, Description, Family, Histogram, Stability, exponential};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Action;
 use crate::{Descriptor, Flags, Startup};
 

@@ -1,6 +1,7 @@
 //! Checks the expressions of ValidatingAdmissionPolicies against the schemas of the kinds that they
 //! are for, and writes what it finds into their status. It changes nothing of what policies do.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use serde_json::{Value, json};
 
+pub(crate) use self::garbage::plan_any;
 use crate::flags::at_least_one;
 use crate::{Descriptor, Flags, Startup};
 
