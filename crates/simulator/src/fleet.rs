@@ -154,9 +154,8 @@ impl Fleet {
                 },
             }
         });
-        let is_wanted = |key: &ObjectKey, uid: &str| {
-            self.pods.get(key).is_some_and(|it| it.uid() == uid)
-        };
+        let is_wanted =
+            |key: &ObjectKey, uid: &str| self.pods.get(key).is_some_and(|it| it.uid() == uid);
         self.members.containers().keep(name, is_wanted);
         for pod in self.pods.list() {
             if pod.node() == Some(name) {

@@ -389,11 +389,13 @@ mod tests {
         let pod = |script: &str, is_ready: bool, restarts: i32| {
             let mut pod = scripted(script, restarts);
             pod["status"]["startTime"] = json!("2026-01-01T00:00:00Z");
-            pod["status"]["conditions"][0]["status"] = json!(if is_ready { "True" } else { "False" });
+            pod["status"]["conditions"][0]["status"] =
+                json!(if is_ready { "True" } else { "False" });
             pod
         };
-        let show = |is_ready: bool, since: &str| {
-            Step::Show { is_ready, since: format!("2026-01-01T00:00:{since}Z").parse().unwrap() }
+        let show = |is_ready: bool, since: &str| Step::Show {
+            is_ready,
+            since: format!("2026-01-01T00:00:{since}Z").parse().unwrap(),
         };
         let at = |second: &str| format!("2026-01-01T00:{second}Z");
         check(pod("unready=5", true, 0), &at("00:03"), &Step::Wait(Duration::from_secs(2)));

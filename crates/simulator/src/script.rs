@@ -18,7 +18,10 @@ pub(crate) enum Error {
          unready=SECONDS, flaps=PERCENT, crashes=PERCENT"
     )]
     Word(String),
-    #[error("containers that end (after, exit, fails, odd, restarts) do not run on (unready, flaps, crashes)")]
+    #[error(
+        "containers that end (after, exit, fails, odd, restarts) do not run on (unready, flaps, \
+         crashes)"
+    )]
     Mixed,
 }
 
@@ -166,7 +169,8 @@ mod tests {
     #[test]
     fn so_many_of_a_hundred_fail() {
         let failed = |percent: i32| {
-            let codes = (0..1000).map(|it| ends(&format!("fails={percent}"), &format!("u{it}"), None));
+            let codes =
+                (0..1000).map(|it| ends(&format!("fails={percent}"), &format!("u{it}"), None));
             codes.filter(|it| it.code == 1).count()
         };
         assert_eq!((failed(0), failed(100)), (0, 1000));
@@ -189,7 +193,8 @@ mod tests {
             all.collect::<Vec<_>>()
         };
         assert!(seen(9).iter().all(|it| it.is_ready && it.restarts == 0));
-        let unready = (1..=PERIODS).map(|it| seen(it * 10).iter().filter(|it| !it.is_ready).count());
+        let unready =
+            (1..=PERIODS).map(|it| seen(it * 10).iter().filter(|it| !it.is_ready).count());
         let unready = unready.sum::<usize>();
         assert!((180..300).contains(&unready), "{unready} of 1200");
         let late = seen(PERIODS * 10 + 10);

@@ -199,8 +199,10 @@ fn a_job_of_a_thousand_million_completions_is_refused_or_ends_with_a_reason() {
         let refused = admin.api::<Job>().create(serde_json::from_value(job).unwrap()).await;
         let refused = refused.map(|_| ()).unwrap_err().message().to_owned();
         for part in [
-            "spec.parallelism: Invalid value: 1000000000: must be less than or equal to 100000 when completion mode is Indexed",
-            "spec.maxFailedIndexes: Invalid value: 1000000000: must be less than or equal to 100000",
+            "spec.parallelism: Invalid value: 1000000000: must be less than or equal to 100000 when \
+             completion mode is Indexed",
+            "spec.maxFailedIndexes: Invalid value: 1000000000: must be less than or equal to \
+             100000",
         ] {
             assert!(refused.contains(part), "{refused}");
         }

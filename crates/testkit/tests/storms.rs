@@ -1,6 +1,6 @@
 //! All controllers while nodes die, calls fail, containers crash and turn unready, templates change
-//! and others take over the lead: quotas and budgets hold at every moment, Jobs count what ended, no
-//! two pods have one identity, nothing is left over, and in the end there is rest.
+//! and others take over the lead: quotas and budgets hold at every moment, Jobs count what ended,
+//! no two pods have one identity, nothing is left over, and in the end there is rest.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 

@@ -1,7 +1,7 @@
 //! What this controller makes of objects that nobody has validated: see `crate::garbage`.
 
-use api::core::{ConfigMap, Secret};
 use api::core::secret::SecretView;
+use api::core::{ConfigMap, Secret};
 
 use super::plan::{plan, tokens};
 use crate::garbage::{Draw, now};

@@ -32,8 +32,8 @@ use reconcile::{
 use stdx::SharedClock;
 use telemetry::{Counter, Description, Family, Stability};
 
-pub(crate) use self::garbage::plan_any;
 use self::backoff::Backoff;
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Plan, Reason, Removal};
 use crate::claims::{Claimant, Claims};
 use crate::flags::at_least_one;

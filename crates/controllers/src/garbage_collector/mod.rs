@@ -28,8 +28,8 @@ use reconcile::{
 };
 use serde_json::json;
 
-pub(crate) use self::garbage::plan_any;
 use self::absent::{Absent, Named};
+pub(crate) use self::garbage::plan_any;
 use self::graph::{Graph, Node};
 use self::plan::{Action, Dependents, Fate, Owner};
 use crate::flags::at_least_one;

@@ -42,8 +42,8 @@ use reconcile::{
 use stdx::SharedClock;
 use tokio::time::Instant;
 
-pub(crate) use self::garbage::{plan_any, read_any_indexes};
 use self::backoff::Record;
+pub(crate) use self::garbage::{plan_any, read_any_indexes};
 use self::metrics::Metrics;
 use self::plan::Observed;
 use self::terms::is_tracked;

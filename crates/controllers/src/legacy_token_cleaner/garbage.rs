@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::plan::{Candidate, Limits, plan};
 use crate::garbage::{Draw, now};
 
-const DAYS: &[&str] = &["2025-01-01", "2026-01-01", "9999-12-31", "-000001-01-01", "2026-13-01", ""];
+const DAYS: &[&str] =
+    &["2025-01-01", "2026-01-01", "9999-12-31", "-000001-01-01", "2026-13-01", ""];
 
 pub(crate) fn plan_any(draw: &mut Draw<'_>) -> usize {
     let period = Duration::from_secs(u64::from(draw.byte()) * 86_400);

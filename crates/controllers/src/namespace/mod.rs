@@ -19,7 +19,8 @@ use apimachinery::{ApiError, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
 use reconcile::{
-    Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself, on_change,
+    Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself,
+    on_change,
 };
 use stdx::SharedClock;
 

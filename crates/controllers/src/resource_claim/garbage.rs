@@ -9,8 +9,7 @@ use crate::garbage::Draw;
 
 pub(crate) fn plan_any(draw: &mut Draw<'_>) -> usize {
     let claim = draw.object::<ResourceClaim>();
-    let consumer =
-        |draw: &mut Draw<'_>| if draw.flag() { Consumer::Stays } else { Consumer::Over };
+    let consumer = |draw: &mut Draw<'_>| if draw.flag() { Consumer::Stays } else { Consumer::Over };
     let consumers: Vec<Consumer> = (0..draw.below(4)).map(|_| consumer(draw)).collect();
     let owner = [None, Some(Owner::Stays), Some(Owner::Over)][draw.below(3)];
     claim::plan(&claim, &consumers, owner, draw.flag());

@@ -26,8 +26,8 @@ use reconcile::{
 };
 use serde_json::json;
 
-pub(crate) use self::garbage::plan_any;
 use self::claim::{Consumer, Owner, Step};
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::pod::{Observed, Plan};
 use crate::flags::at_least_one;

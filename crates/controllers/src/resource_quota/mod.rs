@@ -27,8 +27,8 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
-pub(crate) use self::garbage::plan_any;
 use self::count::Look;
+pub(crate) use self::garbage::plan_any;
 use crate::flags::{at_least_one, duration};
 use crate::resources::{Listener, Resources};
 use crate::{Descriptor, Flags, Startup};

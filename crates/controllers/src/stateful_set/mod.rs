@@ -32,8 +32,8 @@ use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use reconcile::{Change, Failed, Next, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself};
 use stdx::SharedClock;
 
-pub(crate) use self::garbage::plan_any;
 use self::apply::Sources;
+pub(crate) use self::garbage::plan_any;
 use self::identity::REVISION;
 use self::metrics::Metrics;
 use self::plan::{Observed, Plan};

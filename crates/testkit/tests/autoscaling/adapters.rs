@@ -29,8 +29,9 @@ const EXTERNAL: &str = "/apis/external.metrics.k8s.io";
 impl Adapter {
     fn answer(&mut self, path: &str) -> Option<Value> {
         if path == CUSTOM {
-            let versions = json!([{"groupVersion": "custom.metrics.k8s.io/v1beta2", "version": "v1beta2"}]);
-            return Some(json!({"kind": "APIGroup", "name": "custom.metrics.k8s.io", "versions": versions}));
+            let version =
+                json!({"groupVersion": "custom.metrics.k8s.io/v1beta2", "version": "v1beta2"});
+            return Some(json!({"kind": "APIGroup", "versions": [version]}));
         }
         if !self.asked.iter().any(|it| it == path) {
             self.asked.push(path.to_owned());
@@ -47,7 +48,8 @@ impl Adapter {
         } else if path == format!("{namespace}/services/front/hits") {
             vec![of("Service", "front", self.hits.to_string())]
         } else if path == format!("{EXTERNAL}/v1beta1/namespaces/default/queue") {
-            let value = |it: &&str| json!({"metricName": "queue", "timestamp": "2026-01-01T00:00:00Z", "value": it});
+            let time = "2026-01-01T00:00:00Z";
+            let value = |it: &&str| json!({"metricName": "queue", "timestamp": time, "value": it});
             self.queues.iter().map(value).collect()
         } else {
             return None;
@@ -100,14 +102,16 @@ fn metrics_of_pods_objects_and_the_outside_scale_a_deployment() {
         let target = || each.clone();
 
         let metric = json!({"name": "rps", "selector": {"matchLabels": {"verb": "GET"}}});
-        measure_by(admin, json!({"type": "Pods", "pods": {"metric": metric, "target": target()}})).await;
+        measure_by(admin, json!({"type": "Pods", "pods": {"metric": metric, "target": target()}}))
+            .await;
         until_measured(&cluster, &adapter, 30, 5).await;
         let seen = status(admin).await["currentMetrics"][0].clone();
         assert_eq!(seen["pods"]["current"]["averageValue"], "10", "{seen}");
 
         adapter.lock().unwrap().hits = 70;
         let front = json!({"apiVersion": "v1", "kind": "Service", "name": "front"});
-        let object = json!({"describedObject": front, "metric": {"name": "hits"}, "target": target()});
+        let object =
+            json!({"describedObject": front, "metric": {"name": "hits"}, "target": target()});
         measure_by(admin, json!({"type": "Object", "object": object})).await;
         until_measured(&cluster, &adapter, 30, 7).await;
         let seen = status(admin).await["currentMetrics"][0].clone();
