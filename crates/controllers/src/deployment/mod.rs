@@ -4,6 +4,8 @@
 //! cache that is behind makes a write fail and never happen twice. A reconcile reads the
 //! Deployment's ReplicaSets; pods are looked at for the strategy Recreate alone.
 
+#[cfg(test)]
+mod bounds;
 mod explain;
 mod garbage;
 mod plan;
