@@ -1,5 +1,6 @@
 //! Objects that are deleted when their time is over: what controllers share that do no more than
-//! that. They sleep until the next is due.
+//! that. They sleep until the next is due. A deletion carries the version that was looked at, so
+//! that a cache that does not show it yet changes nothing.
 
 use std::time::Duration;
 

@@ -23,6 +23,7 @@ mod endpoints;
 mod expiry;
 mod explanations;
 mod flags;
+pub mod garbage;
 mod garbage_collector;
 mod history;
 mod horizontal_pod_autoscaler;

@@ -14,7 +14,7 @@ pub(crate) fn resolve(value: &IntOrString, total: i32, round: Round) -> i32 {
         IntOrString::Int(number) => (*number).max(0),
         IntOrString::String(text) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-            let exact = percent.max(0).saturating_mul(i64::from(total));
+            let exact = percent.max(0).saturating_mul(i64::from(total.max(0)));
             let rounded = match round {
                 Round::Up => exact.saturating_add(99) / 100,
                 Round::Down => exact / 100,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use api::Identified as _;
 use api::core::node::NodeView;
 use api::core::pod::PodView;
+use apimachinery::ObjectKey;
 use client::Client;
 use informer::{Factory, Indexer};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -15,6 +16,7 @@ use reconcile::{Controller, WorkQueue, itself};
 use stdx::World;
 
 use crate::addresses::Addresses;
+use crate::containers::Containers;
 use crate::pods::Pods;
 use crate::{leases, node};
 
@@ -44,6 +46,7 @@ pub(crate) struct Member {
 pub(crate) struct Members {
     all: Vec<Member>,
     dead: Mutex<BTreeSet<String>>,
+    containers: Mutex<Containers>,
     /// The lease of each node, by index, as it last wrote it.
     leases: Mutex<BTreeMap<usize, Lease>>,
     /// What the API shows of the nodes.
@@ -59,6 +62,10 @@ impl Members {
 
     fn dead(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.dead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn containers(&self) -> MutexGuard<'_, Containers> {
+        self.containers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn leases(&self) -> MutexGuard<'_, BTreeMap<usize, Lease>> {
@@ -102,6 +109,7 @@ impl Fleet {
         let members = Arc::new(Members {
             all: (0..config.nodes).map(member).collect(),
             dead: Mutex::default(),
+            containers: Mutex::default(),
             leases: Mutex::default(),
             nodes: controller.cache(),
             world: world.clone(),
@@ -126,6 +134,11 @@ impl Fleet {
         }
     }
 
+    /// The names under which two pods ran at once, on whatever nodes, silent ones too.
+    pub fn doubles(&self) -> Vec<String> {
+        self.members.containers().doubles().to_vec()
+    }
+
     /// The node comes back and says so; its pods are looked at again.
     pub fn revive(&self, name: &str) {
         self.members.dead().remove(name);
@@ -141,6 +154,9 @@ impl Fleet {
                 },
             }
         });
+        let is_wanted =
+            |key: &ObjectKey, uid: &str| self.pods.get(key).is_some_and(|it| it.uid() == uid);
+        self.members.containers().keep(name, is_wanted);
         for pod in self.pods.list() {
             if pod.node() == Some(name) {
                 self.queue.add(pod.key());

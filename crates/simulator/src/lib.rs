@@ -7,6 +7,7 @@
 //! handful of tasks.
 
 mod addresses;
+mod containers;
 mod fleet;
 mod leases;
 mod node;

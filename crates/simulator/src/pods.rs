@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::addresses::Addresses;
 use crate::fleet::{Member, Members};
-use crate::script::{self, Script};
+use crate::script::{self, Ends, Runs, Script};
 
 /// How long simulated containers take to stop after the signal.
 const STOP: SignedDuration = SignedDuration::from_secs(1);
@@ -35,6 +35,11 @@ pub(crate) enum Step {
     ShowReady,
     /// Containers run, but a readiness gate has closed.
     ShowGated,
+    /// Containers that run on look otherwise: whether they are ready, and since when they run.
+    Show {
+        is_ready: bool,
+        since: Timestamp,
+    },
     /// Containers are still stopping.
     Wait(Duration),
     /// Containers ended and are started again.
@@ -62,8 +67,12 @@ pub(crate) fn plan(pod: &PodView, now: Timestamp) -> Step {
         "" | "Pending" => Step::Run,
         "Running" if pod.is_gated && pod.is_ready => Step::ShowGated,
         "Running" if pod.is_gated => Step::Nothing,
-        "Running" if !pod.is_ready => Step::ShowReady,
-        "Running" => follow_script(pod, now),
+        "Running" => match script(pod) {
+            Some(Ok(Script::Runs(runs))) => run_on(pod, &runs, now),
+            _ if !pod.is_ready => Step::ShowReady,
+            Some(Ok(Script::Ends(ends))) => end(pod, ends, now),
+            _ => Step::Nothing,
+        },
         _ => Step::Nothing,
     }
 }
@@ -74,15 +83,34 @@ fn script(pod: &PodView) -> Option<Result<Script, script::Error>> {
 }
 
 /// Containers of each round run from when the pod was ready.
-fn follow_script(pod: &PodView, now: Timestamp) -> Step {
-    let script = script(pod).and_then(Result::ok);
-    let (Some(script), Some(since)) = (script, pod.ready_since) else { return Step::Nothing };
-    let end = since.saturating_add(script.after).unwrap_or(Timestamp::MAX);
-    match Duration::try_from(end.duration_since(now)) {
-        Ok(left) if !left.is_zero() => Step::Wait(left),
-        _ if pod.restarts < script.restarts => Step::Restart,
-        _ => Step::End(script.code),
+fn end(pod: &PodView, script: Ends, now: Timestamp) -> Step {
+    let Some(since) = pod.ready_since else { return Step::Nothing };
+    match until(since, script.after, now) {
+        Some(left) => Step::Wait(left),
+        None if pod.restarts < script.restarts => Step::Restart,
+        None => Step::End(script.code),
     }
+}
+
+/// What should be seen follows from the pod's age alone, whatever was missed meanwhile.
+fn run_on(pod: &PodView, script: &Runs, now: Timestamp) -> Step {
+    let Some(started) = pod.started else { return Step::ShowReady };
+    let seen = script.seen(pod.uid(), now.duration_since(started));
+    if pod.restarts < seen.restarts {
+        return Step::Restart;
+    }
+    if pod.is_ready != seen.is_ready {
+        let since = started.saturating_add(seen.since).unwrap_or(started);
+        return Step::Show { is_ready: seen.is_ready, since };
+    }
+    let left = seen.until.and_then(|it| until(started, it, now));
+    left.map_or(Step::Nothing, Step::Wait)
+}
+
+/// What is left of so long after `since`, if anything is.
+fn until(since: Timestamp, after: SignedDuration, now: Timestamp) -> Option<Duration> {
+    let end = since.saturating_add(after).unwrap_or(Timestamp::MAX);
+    Duration::try_from(end.duration_since(now)).ok().filter(|it| !it.is_zero())
 }
 
 fn seconds(now: Timestamp) -> String {
@@ -108,10 +136,34 @@ fn ready_condition(pod: &PodView, now: Timestamp) -> Value {
     })
 }
 
+/// A strategic merge patch: the containers run, and are ready or are not.
+fn shown(pod: &PodView, is_ready: bool, since: Timestamp, now: Timestamp) -> Value {
+    let time = seconds(now);
+    let names = pod.spec.containers.iter().map(|it| it.name.as_str()).collect::<Vec<_>>();
+    let message = format!("containers with unready status: [{}]", names.join(" "));
+    let (status, reason, message) = match is_ready {
+        true => ("True", Value::Null, Value::Null),
+        false => ("False", json!("ContainersNotReady"), json!(message)),
+    };
+    let condition = |kind: &str| {
+        json!({ "type": kind, "status": status, "reason": reason, "message": message,
+                "lastTransitionTime": time, "observedGeneration": pod.generation })
+    };
+    let state = json!({ "running": { "startedAt": seconds(since) } });
+    json!({
+        "metadata": { "uid": pod.uid() },
+        "status": {
+            "conditions": [condition("Ready"), condition("ContainersReady")],
+            "containerStatuses":
+                statuses(&pod.spec.containers, pod.restarts, |_| (state.clone(), is_ready)),
+        },
+    })
+}
+
 /// A strategic merge patch: the containers ended, and run again.
 fn restarted(pod: &PodView, now: Timestamp) -> Value {
     let state = json!({ "running": { "startedAt": seconds(now) } });
-    let mut patch = ready(pod, now);
+    let mut patch = shown(pod, true, now, now);
     patch["status"]["containerStatuses"] =
         statuses(&pod.spec.containers, pod.restarts + 1, |_| (state.clone(), true));
     patch
@@ -213,7 +265,9 @@ impl Reconciler for Pods {
     type Error = ApiError;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, ApiError> {
-        let Some(pod) = self.pods.get(key) else {
+        let pod = self.pods.get(key);
+        self.stop_others(key, pod.as_deref());
+        let Some(pod) = pod else {
             self.addresses().release(key);
             return Ok(Next::Settled);
         };
@@ -229,14 +283,22 @@ impl Reconciler for Pods {
                     tracing::warn!(pod = %key, "no free pod address in the simulated range");
                     return Ok(Next::After(Duration::from_secs(10)));
                 };
+                self.members.containers().start(key, pod.uid(), &member.name);
                 patch_status(&member, key, &running(&pod, address, member.address, now)).await
             }
+            Step::Show { is_ready, since } => {
+                patch_status(&member, key, &shown(&pod, is_ready, since, now)).await
+            }
             Step::Restart => patch_status(&member, key, &restarted(&pod, now)).await,
-            Step::End(code) => patch_status(&member, key, &ended(&pod, code, now)).await,
+            Step::End(code) => {
+                self.members.containers().stop(key, pod.uid());
+                patch_status(&member, key, &ended(&pod, code, now)).await
+            }
             Step::ShowReady | Step::ShowGated => {
                 patch_status(&member, key, &ready(&pod, now)).await
             }
             Step::Remove => {
+                self.members.containers().stop(key, pod.uid());
                 let options = DeleteOptions {
                     grace_period_seconds: Some(0),
                     preconditions: Preconditions {
@@ -277,6 +339,14 @@ fn settle(outcome: Result<(), ApiError>) -> Result<Next, ApiError> {
 impl Pods {
     fn addresses(&self) -> std::sync::MutexGuard<'_, Addresses> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Living nodes stop the containers of pods that were there before.
+    fn stop_others(&self, key: &ObjectKey, pod: Option<&PodView>) {
+        let is_other = |uid: &str, node: &str| {
+            pod.is_none_or(|it| it.uid() != uid) && self.members.alive(node).is_some()
+        };
+        self.members.containers().stop_if(key, is_other);
     }
 
     fn remember(&self, key: &ObjectKey, pod: &PodView) {
@@ -343,6 +413,31 @@ mod tests {
         check(scripted("after=5 restarts=2", 1), "2026-01-01T00:00:05Z", &Step::Restart);
         check(scripted("after=5 restarts=2", 2), "2026-01-01T00:00:05Z", &Step::End(0));
         check(scripted("nonsense", 0), "2026-01-01T00:00:05Z", &Step::Nothing);
+    }
+
+    #[test]
+    fn containers_that_run_on_are_not_always_ready() {
+        let pod = |script: &str, is_ready: bool, restarts: i32| {
+            let mut pod = scripted(script, restarts);
+            pod["status"]["startTime"] = json!("2026-01-01T00:00:00Z");
+            pod["status"]["conditions"][0]["status"] =
+                json!(if is_ready { "True" } else { "False" });
+            pod
+        };
+        let show = |is_ready: bool, since: &str| Step::Show {
+            is_ready,
+            since: format!("2026-01-01T00:00:{since}Z").parse().unwrap(),
+        };
+        let at = |second: &str| format!("2026-01-01T00:{second}Z");
+        check(pod("unready=5", true, 0), &at("00:03"), &Step::Wait(Duration::from_secs(2)));
+        check(pod("unready=5", true, 0), &at("00:05"), &show(false, "00"));
+        check(pod("unready=5", false, 0), &at("00:06"), &Step::Nothing);
+        // Its node was held for dead.
+        check(pod("unready=50", false, 0), &at("00:06"), &show(true, "00"));
+        check(pod("crashes=100", true, 0), &at("00:12"), &Step::Restart);
+        check(pod("crashes=100", true, 1), &at("00:12"), &Step::Wait(Duration::from_secs(8)));
+        check(pod("crashes=100 flaps=100", true, 2), &at("00:21"), &show(false, "20"));
+        check(pod("crashes=100 flaps=100", true, 12), &at("06:00"), &Step::Nothing);
     }
 
     #[test]

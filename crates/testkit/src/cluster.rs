@@ -22,6 +22,7 @@ use lifecycle::{Late, Readiness, Tasks};
 use stdx::{Random, World};
 use telemetry::Registry;
 
+use crate::extensions::Extensions;
 use crate::faults::Faults;
 use crate::history::{History, Recorder};
 
@@ -37,6 +38,8 @@ pub struct Cluster {
     pub fleet: Fleet,
     /// Faults of everybody but `admin`.
     pub faults: Faults,
+    /// What others serve to everybody but `admin`.
+    pub extensions: Extensions,
     pub world: World,
     /// A client that may do everything and never fails by simulation.
     pub admin: Client,
@@ -106,10 +109,11 @@ impl Cluster {
         let server = Server::start(config, parts).await.context("starting the server")?;
         readiness.wait().await;
         let faults = Faults::new(world.random.clone());
+        let extensions = Extensions::default();
         let authority = authority()?;
         let components = Components {
             world: world.clone(),
-            clients: clients(&server, &faults),
+            clients: clients(&server, &faults, &extensions),
             root_ca: authority.certificate_pem().to_owned(),
             sign_token: Some(token_signer(&key)?),
             signers: signers(authority, options.seed),
@@ -127,7 +131,19 @@ impl Cluster {
         factory.wait_for_sync().await;
         of_fleet.wait_for_sync().await;
         let admin = server.client(User::new("admin", &["system:masters"]), "admin");
-        Ok(Self { server, fleet, faults, world, admin, store, recorder, tasks, components, leader })
+        Ok(Self {
+            server,
+            fleet,
+            faults,
+            extensions,
+            world,
+            admin,
+            store,
+            recorder,
+            tasks,
+            components,
+            leader,
+        })
     }
 
     /// Another process leads from now on: controllers and scheduler are dropped wherever they are,
@@ -187,9 +203,12 @@ fn signers(authority: Arc<Authority>, seed: u64) -> Signers {
 }
 
 /// Each component in this process, over a transport that fails now and then.
-fn clients(server: &Arc<Server>, faults: &Faults) -> Clients {
-    let (server, faults) = (server.clone(), faults.clone());
-    Clients::new(move |it| faults.wrap(&server.client(it.user(), it.field_manager())))
+fn clients(server: &Arc<Server>, faults: &Faults, extensions: &Extensions) -> Clients {
+    let (server, faults, extensions) = (server.clone(), faults.clone(), extensions.clone());
+    Clients::new(move |it| {
+        let client = server.client(it.user(), it.field_manager());
+        faults.wrap(&extensions.wrap(&client))
+    })
 }
 
 fn fleet(nodes: usize) -> FleetConfig {

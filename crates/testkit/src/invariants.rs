@@ -145,6 +145,42 @@ pub fn pods_beyond(history: &History, namespace: &str, most: usize) -> Result<Ve
     Ok(found)
 }
 
+/// The moments at which two pods of a StatefulSet had one identity, neither of which had ended; and
+/// pods that went while their containers ran: who comes after them may meet them. That a node is
+/// asked to stop them is not seen from here: see `Fleet::doubles`.
+pub fn shared_identities(history: &History, namespace: &str) -> Result<Vec<String>> {
+    let mut alive: BTreeMap<String, Pod> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (key, value) in history.changes(&format!("/pods/{namespace}/")) {
+        let pod = value.map(Pod::decode).transpose().context("decoding")?;
+        let before = alive.remove(key.as_ref());
+        if let Some(before) = before.filter(|_| pod.is_none())
+            && before.metadata.deletion_timestamp.is_none()
+            && before.spec.as_ref().is_some_and(|it| it.node_name.is_some())
+        {
+            found.push(format!("{key} went while its containers ran"));
+        }
+        let Some(pod) = pod.filter(|it| identity(it).is_some() && !has_ended(it)) else { continue };
+        let same = alive.iter().filter(|(_, it)| identity(it) == identity(&pod));
+        found.extend(same.map(|(other, _)| format!("{key} is who {other} is")));
+        alive.insert(key.into_owned(), pod);
+    }
+    Ok(found)
+}
+
+/// The StatefulSet of a pod, and which of its pods it is.
+fn identity(pod: &Pod) -> Option<(&str, &str)> {
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    let owner = owners.iter().find(|it| it.kind == "StatefulSet")?;
+    let index = pod.metadata.labels.as_ref()?.get("apps.kubernetes.io/pod-index")?;
+    Some((&owner.uid, index))
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
 /// The moments at which a namespace had more objects of a resource than it may.
 pub fn objects_beyond(history: &History, within: &str, most: usize) -> Vec<String> {
     let mut there = BTreeSet::new();

@@ -5,11 +5,13 @@
 //! gives the same history.
 
 mod cluster;
+mod extensions;
 mod faults;
 mod history;
 mod invariants;
 
 pub use cluster::{Cluster, Options};
+pub use extensions::Extensions;
 pub use faults::Faults;
 pub use history::History;
-pub use invariants::{miscounted_jobs, objects_beyond, pods_beyond, violations};
+pub use invariants::{miscounted_jobs, objects_beyond, pods_beyond, shared_identities, violations};

@@ -182,3 +182,47 @@ fn a_cron_job_starts_a_job_each_minute_and_keeps_the_last_three() {
         cluster.stop().await.unwrap();
     });
 }
+
+#[test]
+fn a_job_of_a_thousand_million_completions_is_refused_or_ends_with_a_reason() {
+    run(async {
+        let cluster = Cluster::start(Options { seed: 1, nodes: 2 }).await.unwrap();
+        let admin = &cluster.admin;
+        let many = 1_000_000_000;
+        let spec = json!({
+            "completions": many, "parallelism": many, "completionMode": "Indexed",
+            "backoffLimitPerIndex": 1, "maxFailedIndexes": many,
+        });
+        let job = json!({
+            "metadata": { "name": "all", "namespace": "default" }, "spec": job_spec("", &spec),
+        });
+        let refused = admin.api::<Job>().create(serde_json::from_value(job).unwrap()).await;
+        let refused = refused.map(|_| ()).unwrap_err().message().to_owned();
+        for part in [
+            "spec.parallelism: Invalid value: 1000000000: must be less than or equal to 100000 when \
+             completion mode is Indexed",
+            "spec.maxFailedIndexes: Invalid value: 1000000000: must be less than or equal to \
+             100000",
+        ] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        // A few at a time are allowed: it takes as long as it may.
+        for (name, mode) in [("indexed", "Indexed"), ("plain", "NonIndexed")] {
+            let spec = json!({
+                "completions": many, "parallelism": 3, "completionMode": mode,
+                "activeDeadlineSeconds": 60,
+            });
+            create_job(admin, name, "after=5", &spec).await;
+            let status = until_ended(&cluster, name, "Failed").await;
+            let last = status["conditions"].as_array().unwrap().last().unwrap();
+            assert_eq!(
+                (last["reason"].as_str(), last["message"].as_str()),
+                (Some("DeadlineExceeded"), Some("Job was active longer than specified deadline"))
+            );
+            assert!(status["succeeded"].as_i64().unwrap() > 3, "{status}");
+            assert!(status.to_string().len() < 2000, "{status}");
+        }
+        assert_eq!(testkit::violations(admin).await.unwrap(), [""; 0]);
+        cluster.stop().await.unwrap();
+    });
+}

@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
     "authn",
     "cel",
     "containers",
+    "controllers",
     "dns",
     "etcd",
     "images",

@@ -1,6 +1,7 @@
 //! Signs `kube-public/cluster-info` with every bootstrap token that is for it, so that who has a
 //! token can tell that the cluster has it too.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use crate::{Descriptor, Flags, Startup, bootstrap_tokens, owners};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {

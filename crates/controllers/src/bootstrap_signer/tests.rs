@@ -7,6 +7,8 @@ use api::Meta;
 use api::core::secret::{BootstrapTokenView, SecretView};
 use apimachinery::ObjectKey;
 use jiff::Timestamp;
+use proptest::prelude::*;
+use reconcile::testing::converges;
 
 use super::plan::{plan, signature, tokens};
 
@@ -70,4 +72,34 @@ fn signatures_come_and_go_with_their_tokens() {
     check(&["kubeconfig", "jws-kubeconfig-a"], &[], Some(&["kubeconfig"]));
     check(&["more"], &["a"], None);
     assert_eq!(plan(None, &BTreeMap::new()), None);
+}
+
+proptest! {
+    #[test]
+    fn one_write_is_enough_and_leaves_the_rest_alone(
+        before in prop::collection::btree_map("kubeconfig|more|jws-kubeconfig-[ab]", "[xy]", 0..5),
+        tokens in prop::collection::btree_map("[abc]", "[st]", 0..4),
+    ) {
+        let tokens: BTreeMap<&str, &str> =
+            tokens.iter().map(|(id, secret)| (id.as_str(), secret.as_str())).collect();
+        let rested = converges(
+            |data: &BTreeMap<String, String>| plan(Some(data), &tokens).into_iter().collect(),
+            |data, written| *data = written,
+            before.clone(),
+            1,
+        );
+        let rested = rested.unwrap();
+        let others = |data: &BTreeMap<String, String>| {
+            let mut data = data.clone();
+            data.retain(|key, _| !key.starts_with("jws-kubeconfig-"));
+            data
+        };
+        prop_assert_eq!(others(&rested), others(&before));
+        if let Some(kubeconfig) = before.get("kubeconfig") {
+            for (id, secret) in tokens {
+                let signed = &rested[&format!("jws-kubeconfig-{id}")];
+                prop_assert_eq!(signed, &signature(kubeconfig, id, secret));
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Approves the client certificates of kubelets, for whoever may ask for one: for the node that
 //! they are, or for any.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use informer::Indexer;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Way;
 use crate::{Descriptor, Flags, Startup, certificates};
 

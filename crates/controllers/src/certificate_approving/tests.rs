@@ -3,6 +3,7 @@
 use api::certificates::CertificateSigningRequest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::plan::plan;
@@ -48,4 +49,22 @@ fn others_wait_for_a_person() {
     check("system:node:web", KUBELET, &["server auth", "digital signature"], "", &[]);
     check("system:node:web", KUBELET, CLIENT, "Denied", &[]);
     check("system:node:web", KUBELET, CLIENT, "Approved", &[]);
+}
+
+proptest! {
+    #[test]
+    fn what_was_decided_is_not_approved_again_and_only_kubelets_are(
+        is_own: bool,
+        signer in prop::sample::select(vec![KUBELET, "kubernetes.io/kubelet-serving", "a.b/c"]),
+        condition in prop::sample::select(vec!["", "Approved", "Denied", "Other"]),
+    ) {
+        let user = if is_own { "system:node:web" } else { "bootstrap" };
+        let is_open = signer == KUBELET && matches!(condition, "" | "Other");
+        let expected: &[&str] = match (is_open, is_own) {
+            (false, _) => &[],
+            (true, true) => &["selfnodeclient", "nodeclient"],
+            (true, false) => &["nodeclient"],
+        };
+        check(user, signer, CLIENT, condition, expected);
+    }
 }

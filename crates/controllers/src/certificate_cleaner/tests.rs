@@ -4,9 +4,11 @@ use api::certificates::CertificateSigningRequest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::plan::plan;
+use crate::expiry::Verdict;
 
 /// Ends in 2126.
 const CERTIFICATE: &str = include_str!("../../../api/testdata/authority.pem");
@@ -17,7 +19,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// Created in second 0. `state`: `Condition@second`, and `+` with a certificate.
-fn check(state: &str, now: i64, expected: &str) {
+fn request(state: &str) -> CertificateSigningRequest {
     let conditions: Vec<_> = state
         .split(' ')
         .filter_map(|it| it.split_once('@'))
@@ -35,8 +37,38 @@ fn check(state: &str, now: i64, expected: &str) {
     if state.contains('!') {
         request["metadata"]["deletionTimestamp"] = json!(at(0).to_string());
     }
-    let request: CertificateSigningRequest = serde_json::from_value(request).unwrap();
-    assert_eq!(format!("{:?}", plan(&request, at(now))), expected, "{state} at {now}");
+    serde_json::from_value(request).unwrap()
+}
+
+fn check(state: &str, now: i64, expected: &str) {
+    assert_eq!(format!("{:?}", plan(&request(state), at(now))), expected, "{state} at {now}");
+}
+
+proptest! {
+    #[test]
+    fn a_request_goes_when_its_wait_is_over_and_not_before(
+        decisions in prop::collection::vec(
+            (prop::sample::select(vec!["Approved", "Denied", "Failed", "Blessed"]), 0..200_000_i64),
+            0..4,
+        ),
+        is_issued: bool,
+        now in 0..400_000_i64,
+    ) {
+        let words = decisions.iter().map(|(kind, second)| format!("{kind}@{second}"));
+        let words = words.chain(is_issued.then(|| "+".to_owned())).collect::<Vec<_>>();
+        let request = request(&words.join(" "));
+        let verdict = plan(&request, at(now));
+        prop_assert_eq!(&verdict, &plan(&request, at(now)));
+        match verdict {
+            Verdict::Wait(left) => {
+                let end = now + i64::try_from(left.as_secs()).unwrap();
+                prop_assert_eq!(plan(&request, at(end)), Verdict::Delete);
+                prop_assert_ne!(plan(&request, at(end - 1)), Verdict::Delete);
+            }
+            // It stays as it is, whatever time it is.
+            other => prop_assert_eq!(plan(&request, at(now + 1)), other),
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! for it (`--cluster-signing-*-file`; in `xebec up` the cluster's own authority). Without any key
 //! the controller does not start.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use k8s_openapi::ByteString;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Action;
 use crate::flags::duration;
 use crate::{Descriptor, Flags, Signers, Startup, certificates};

@@ -1,6 +1,7 @@
 //! ClusterRoles that have the rules of others: written by server-side apply, so that whoever else
 //! owns something of the role keeps it.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use informer::Indexer;
 use reconcile::{Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use serde_json::json;
 
+pub(crate) use self::garbage::plan_any;
 use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {

@@ -3,6 +3,7 @@
 //! The name of a Job is made of its time, so that nobody starts it twice; a reconcile plans when
 //! its caches show all that earlier ones wrote.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use reconcile::{
 use stdx::SharedClock;
 use telemetry::{Buckets, Description, Histogram, Stability, exponential};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Plan};
 use crate::explanations::{Explanations, Telling};
 use crate::flags::at_least_one;

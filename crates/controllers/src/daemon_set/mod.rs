@@ -6,6 +6,7 @@
 mod backoff;
 #[cfg(test)]
 mod crashes;
+mod garbage;
 mod nodes;
 mod plan;
 mod rolling;
@@ -32,6 +33,7 @@ use stdx::SharedClock;
 use telemetry::{Counter, Description, Family, Stability};
 
 use self::backoff::Backoff;
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Plan, Reason, Removal};
 use crate::claims::{Claimant, Claims};
 use crate::flags::at_least_one;

@@ -4,7 +4,10 @@
 //! cache that is behind makes a write fail and never happen twice. A reconcile reads the
 //! Deployment's ReplicaSets; pods are looked at for the strategy Recreate alone.
 
+#[cfg(test)]
+mod bounds;
 mod explain;
+mod garbage;
 mod plan;
 mod proportional;
 mod revisions;
@@ -31,6 +34,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Observed, Scale};
 use crate::claims::Claimant;
 use crate::flags::at_least_one;

@@ -81,18 +81,19 @@ pub(crate) fn is_recreate(deployment: &Deployment) -> bool {
     strategy.and_then(|it| it.type_.as_deref()) == Some("Recreate")
 }
 
+/// Sizes are never taken for less than nothing, whatever is stored.
 pub(crate) fn wanted(deployment: &Deployment) -> i32 {
-    deployment.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1)
+    deployment.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1).max(0)
 }
 
 pub(crate) fn replicas(replica_set: &ReplicaSet) -> i32 {
-    replica_set.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1)
+    replica_set.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1).max(0)
 }
 
 /// Never more than the wanted size: what is above it is about to be deleted.
 pub(crate) fn available(replica_set: &ReplicaSet) -> i32 {
     let available = replica_set.status.as_ref().and_then(|it| it.available_replicas).unwrap_or(0);
-    available.min(replicas(replica_set))
+    available.clamp(0, replicas(replica_set))
 }
 
 pub(crate) fn plan(observed: &Observed) -> Plan {

@@ -25,7 +25,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
 
-fn template(version: &str) -> PodTemplateSpec {
+pub(super) fn template(version: &str) -> PodTemplateSpec {
     let labels = BTreeMap::from([("version".to_owned(), version.to_owned())]);
     let metadata = ObjectMeta { labels: Some(labels), ..ObjectMeta::default() };
     PodTemplateSpec { metadata: Some(metadata), spec: None }
@@ -33,7 +33,7 @@ fn template(version: &str) -> PodTemplateSpec {
 
 /// A Deployment of template `new`; `options`: `recreate`, `paused`, `surge=n`, `unavailable=n`,
 /// `limit=n`, `revision=n`.
-fn deployment(replicas: i32, options: &str) -> Arc<Deployment> {
+pub(super) fn deployment(replicas: i32, options: &str) -> Arc<Deployment> {
     let mut rolling = RollingUpdateDeployment::default();
     let mut deployment = Deployment {
         metadata: ObjectMeta {
@@ -75,7 +75,7 @@ fn deployment(replicas: i32, options: &str) -> Arc<Deployment> {
 }
 
 /// `name replicas/available [revision=n] [desired=n max=n]`; `*name` is of the present template.
-fn replica_set(position: usize, text: &str) -> Arc<ReplicaSet> {
+pub(super) fn replica_set(position: usize, text: &str) -> Arc<ReplicaSet> {
     let mut words = text.split(' ');
     let name = words.next().unwrap();
     let (replicas, available) = words.next().unwrap().split_once('/').unwrap();
@@ -113,7 +113,7 @@ fn replica_set(position: usize, text: &str) -> Arc<ReplicaSet> {
     })
 }
 
-fn observe(deployment: &Arc<Deployment>, sets: &[Arc<ReplicaSet>]) -> Observed {
+pub(super) fn observe(deployment: &Arc<Deployment>, sets: &[Arc<ReplicaSet>]) -> Observed {
     Observed::new(deployment.clone(), sets.to_vec(), at(100))
 }
 
@@ -304,10 +304,23 @@ fn a_deployment_that_is_left_alone_is_seen_once() {
 }
 
 /// What a Deployment's plan is made of.
-type Model = (Arc<Deployment>, Vec<Arc<ReplicaSet>>);
+pub(super) type Model = (Arc<Deployment>, Vec<Arc<ReplicaSet>>);
 
 /// Carries an action out on the model; pods become available at once.
-fn apply((deployment, sets): &mut Model, action: Action) {
+fn apply(model: &mut Model, action: Action) {
+    write(model, action);
+    for set in model.1.iter_mut().map(Arc::make_mut) {
+        let replicas = set.spec.as_ref().unwrap().replicas.unwrap();
+        set.status = Some(ReplicaSetStatus {
+            replicas,
+            ready_replicas: Some(replicas),
+            available_replicas: Some(replicas),
+            ..ReplicaSetStatus::default()
+        });
+    }
+}
+
+pub(super) fn write((deployment, sets): &mut Model, action: Action) {
     match action {
         Action::Create(it) => {
             let mut created = *it;
@@ -329,15 +342,6 @@ fn apply((deployment, sets): &mut Model, action: Action) {
             meta.annotations.get_or_insert_default().insert(REVISION.to_owned(), it);
         }
         Action::SetStatus(it) => Arc::make_mut(deployment).status = Some(*it),
-    }
-    for set in sets.iter_mut().map(Arc::make_mut) {
-        let replicas = set.spec.as_ref().unwrap().replicas.unwrap();
-        set.status = Some(ReplicaSetStatus {
-            replicas,
-            ready_replicas: Some(replicas),
-            available_replicas: Some(replicas),
-            ..ReplicaSetStatus::default()
-        });
     }
 }
 

@@ -2,6 +2,7 @@
 //! for a while. Taints are those that drivers publish in ResourceSlices and, while their gate is on,
 //! those of DeviceTaintRules.
 
+mod garbage;
 mod plan;
 mod rules;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use reconcile::{
 use stdx::SharedClock;
 use telemetry::{Buckets, Counter, Description, Histogram, Stability};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Used, Verdict};
 use self::rules::Evicted;
 use crate::flags::at_least_one;

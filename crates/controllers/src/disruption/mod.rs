@@ -5,6 +5,7 @@
 //! resourceVersion of the budget that was planned for, so that an eviction that was allowed
 //! meanwhile is never forgotten.
 
+mod garbage;
 mod plan;
 mod scale;
 mod stale;
@@ -31,6 +32,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{About, Observed};
 use self::scale::Scales;
 use crate::explanations::{Explanation, Explanations, Telling};

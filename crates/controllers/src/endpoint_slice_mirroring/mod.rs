@@ -1,6 +1,7 @@
 //! EndpointSlices for Endpoints that somebody made by hand, beside a Service without a selector:
 //! who reads slices alone finds those addresses too.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use informer::Indexer;
 use reconcile::{Change, EventRecorder, EventType, Failed, Next, OwnWrites, Reconciler};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{CONTROLLER, Observed, Plan, is_mirrored};
 use crate::flags::{at_least_one, duration};

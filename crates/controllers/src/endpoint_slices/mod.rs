@@ -3,6 +3,7 @@
 //! Slices have generated names, so a cache that is behind could make us create them twice: our own
 //! writes are remembered until the cache shows them.
 
+mod garbage;
 mod hints;
 mod metrics;
 mod plan;
@@ -24,6 +25,7 @@ use reconcile::{
     Change, EventRecorder, EventType, Failed, Next, OwnWrites, Reconciler, WorkQueue, itself,
 };
 
+pub(crate) use self::garbage::plan_any;
 use self::hints::{Routing, Verdict};
 use self::metrics::Metrics;
 use self::plan::{CONTROLLER, Observed, Plan};

@@ -1,6 +1,7 @@
 //! One Endpoints object per Service with a selector. A pod event costs its own labels; a reconcile
 //! the Service's pods.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use reconcile::{
     EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself,
 };
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Observed};
 use crate::backends::{BY_SELECTOR, Pace, Triggers};
 use crate::flags::{at_least_one, duration};

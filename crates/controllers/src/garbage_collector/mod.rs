@@ -1,11 +1,12 @@
 //! Deletes what lost its last owner, and carries out foreground and orphan deletion.
 //!
-//! A graph of every object's owners follows metadata informers over all deletable resources
-//! (`resources`). The graph only suggests: the server is asked before anything is deleted, and
-//! every write carries the uid that was looked at. An update of a status costs O(1); an object
-//! whose owners are known to exist costs no request.
+//! A graph of every object's owners follows metadata informers over all deletable resources. The
+//! graph only suggests: the server is asked first, and every write carries the uid and version that
+//! it said, so that a graph that is behind our own writes changes nothing. A status costs O(1); an
+//! object whose owners are known to exist costs no request.
 
 mod absent;
+mod garbage;
 mod graph;
 mod plan;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use reconcile::{
 use serde_json::json;
 
 use self::absent::{Absent, Named};
+pub(crate) use self::garbage::plan_any;
 use self::graph::{Graph, Node};
 use self::plan::{Action, Dependents, Fate, Owner};
 use crate::flags::at_least_one;

@@ -5,6 +5,7 @@
 //! it has to, and says in its status what it did and why.
 
 mod behavior;
+mod garbage;
 mod measure;
 mod memory;
 mod metrics;
@@ -35,6 +36,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::measure::{Proposal, Unmeasured};
 use self::memory::Memory;
 use self::metrics::{Fault, Metrics};

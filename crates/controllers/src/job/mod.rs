@@ -11,6 +11,7 @@ mod counting;
 mod crashes;
 mod ending;
 mod explain;
+mod garbage;
 mod indexes;
 mod metrics;
 mod plan;
@@ -42,6 +43,7 @@ use stdx::SharedClock;
 use tokio::time::Instant;
 
 use self::backoff::Record;
+pub(crate) use self::garbage::{plan_any, read_any_indexes};
 use self::metrics::Metrics;
 use self::plan::Observed;
 use self::terms::is_tracked;

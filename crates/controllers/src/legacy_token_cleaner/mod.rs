@@ -1,8 +1,10 @@
 //! Tokens that older clusters made for every account, and that nobody uses any more: marked
 //! invalid after a period without use, and deleted after another one.
 //!
-//! Days are what is counted, so this looks once a day.
+//! Days are what is counted, so this looks once a day: by then the cache shows what it wrote, and
+//! every write carries the uid or the version that was looked at.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,7 @@ use reconcile::{Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Candidate, Limits};
 use crate::flags::duration;
 use crate::{Descriptor, Flags, MANAGER, Startup};

@@ -2,6 +2,7 @@
 //! the nodes' own, which all such Services share, port by port. The proxies of the nodes do the
 //! balancing.
 
+mod garbage;
 mod plan;
 mod pool;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use reconcile::{
 };
 use serde_json::{Value, json};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Holder, Observed, Outcome, Source};
 use self::pool::{Range, parse_ranges};
 use crate::slices::{self, BY_SERVICE};

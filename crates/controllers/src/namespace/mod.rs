@@ -4,6 +4,7 @@
 //! What remains is waited for by events: the deletion of the last object of a resource in a
 //! namespace wakes it, so that a namespace costs one look per resource and not per object.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,9 +18,13 @@ use api::object::key_of;
 use apimachinery::{ApiError, ObjectKey, Scope};
 use client::{Api, Client, DeleteOptions, Discovered, ListOptions, Propagation};
 use informer::{Indexer, MetadataInformer};
-use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue, itself, on_change};
+use reconcile::{
+    Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue, itself,
+    on_change,
+};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Found, Verdict};
 use crate::flags::at_least_one;
 use crate::resources::Listener;
@@ -56,6 +61,7 @@ pub(crate) enum Error {
 
 struct Namespaces {
     namespaces: Indexer<Namespace>,
+    own_writes: Arc<OwnWrites<Namespace>>,
     client: Client,
     api: Api<Namespace>,
     clock: SharedClock,
@@ -66,6 +72,7 @@ fn start(startup: &Startup<'_>) {
     let namespaces: Indexer<Namespace> = controller.cache();
     let reconciler = Namespaces {
         namespaces: namespaces.clone(),
+        own_writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         client: startup.client.clone(),
         clock: startup.world.clock.clone(),
@@ -109,6 +116,9 @@ impl Reconciler for Namespaces {
     type Error = Error;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Error> {
+        if let Some(wait) = self.own_writes.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let Some(cached) = self.namespaces.get(key) else {
             return Ok(Next::Settled);
         };
@@ -120,7 +130,7 @@ impl Reconciler for Namespaces {
         match (found.verdict(), namespace) {
             (Verdict::LetGo, None) => Ok(Next::Settled),
             (Verdict::LetGo, Some(namespace)) => {
-                self.finalize(&namespace).await?;
+                self.finalize(&cached, &namespace).await?;
                 Ok(Next::Settled)
             }
             (Verdict::Wait, _) => Ok(Next::After(LOOK_AGAIN)),
@@ -204,16 +214,21 @@ impl Namespaces {
         let mut namespace = Namespace::clone(cached);
         namespace.status.get_or_insert_default().conditions = Some(wanted);
         let key = key_of(&cached.metadata);
-        let written = self.api.update_status(namespace).await.and_then(|it| it.object());
-        let failed = Failed::to::<Namespace>("update the status of", &key);
-        Ok(written.unless_gone().map_err(failed)?)
+        let written = self.api.update_status(namespace).await.unless_gone();
+        let failed = || Failed::to::<Namespace>("update the status of", &key);
+        let Some(written) = written.map_err(failed())? else { return Ok(None) };
+        self.own_writes.changed(&key, cached, written.meta());
+        Ok(Some(written.object().map_err(failed())?))
     }
 
-    async fn finalize(&self, namespace: &Namespace) -> Result<(), Error> {
+    async fn finalize(&self, cached: &Namespace, namespace: &Namespace) -> Result<(), Error> {
+        let key = key_of(&namespace.metadata);
         let finalized = plan::finalized(namespace);
         let written = self.api.update_subresource(finalized, "finalize").await;
-        let failed = Failed::to::<Namespace>("finalize", &key_of(&namespace.metadata));
-        written.unless_gone().map_err(failed)?;
+        let failed = Failed::to::<Namespace>("finalize", &key);
+        if let Some(written) = written.unless_gone().map_err(failed)? {
+            self.own_writes.changed(&key, cached, written.meta());
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Gives nodes their parts of the pod network: `spec.podCIDRs`, one of each family, of those that
 //! no other node has. A node that has some already keeps them.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use reconcile::{
 use serde_json::json;
 use stdx::Cidr;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Masks, Whole};
 use crate::{Descriptor, Flags, Startup};

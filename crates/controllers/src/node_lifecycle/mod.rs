@@ -4,6 +4,7 @@
 //! One deadline per node, moved by its heartbeats; nothing looks at all nodes. A lease renewal
 //! costs one note of the time, and each node one look per grace period.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use serde_json::json;
 use stdx::SharedClock;
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Observed, Plan};
 use self::zones::{Limits, Permit, Zones};

@@ -1,10 +1,12 @@
 //! Deletes requests for pods' certificates a while after they were made: whoever waits for one has
 //! it by then, or asks anew. Sleeps until the next is due.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::garbage::plan_any;
 use crate::{Descriptor, Flags, expiry};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {

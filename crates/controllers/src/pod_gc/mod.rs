@@ -1,7 +1,9 @@
 //! Deletes pods that nobody else would: finished ones above a threshold, those of nodes that are
 //! gone, those deleted before they were bound, and those deleted on nodes that are out of service.
-//! A pod event costs one look at its node in the cache.
+//! A pod event costs one look at its node in the cache. It may see a cache older than its own
+//! deletions: they carry the pod's uid, so that to repeat one changes nothing.
 
+mod garbage;
 mod metrics;
 mod plan;
 #[cfg(test)]
@@ -22,6 +24,7 @@ use reconcile::{Change, Failed, Next, Outcome as _, Reconciler};
 use serde_json::json;
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Place, Reason, Verdict};
 use crate::pods::BY_NODE;

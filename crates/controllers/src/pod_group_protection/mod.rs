@@ -1,5 +1,6 @@
 //! Lets a PodGroup go that is being deleted, once none of its pods runs any more.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use client::Api;
 use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
+pub(crate) use self::garbage::plan_any;
 use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {

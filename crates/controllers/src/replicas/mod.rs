@@ -5,6 +5,7 @@
 //! O(1); a reconcile reads the owner's pods and the orphans with one label of its selector, by
 //! index; never all pods.
 
+mod garbage;
 mod metrics;
 mod plan;
 mod status;
@@ -28,6 +29,7 @@ use reconcile::{
 };
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Observed, Plan};
 use self::status::Wanted;

@@ -4,6 +4,7 @@
 //! Pods and claims are two sorts of work in one queue, since each wakes the other.
 
 mod claim;
+mod garbage;
 mod metrics;
 mod pod;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use reconcile::{
 use serde_json::json;
 
 use self::claim::{Consumer, Owner, Step};
+pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::pod::{Observed, Plan};
 use crate::flags::at_least_one;

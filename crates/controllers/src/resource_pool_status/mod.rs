@@ -1,5 +1,6 @@
 //! Answers ResourcePoolStatusRequests once, and takes them away when they are old.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use informer::Indexer;
 use reconcile::{Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Observed};
 use crate::{Descriptor, Flags, Startup};
 

@@ -6,6 +6,7 @@
 //! from happening.
 
 mod count;
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use reconcile::{
 use stdx::SharedClock;
 
 use self::count::Look;
+pub(crate) use self::garbage::plan_any;
 use crate::flags::{at_least_one, duration};
 use crate::resources::{Listener, Resources};
 use crate::{Descriptor, Flags, Startup};

@@ -2,8 +2,10 @@
 //!
 //! A Secret of the type for tokens names its account in an annotation. It gets a token that is
 //! signed with the key of this process (`--service-account-private-key-file`); without one the
-//! controller does not start.
+//! controller does not start. What it writes to it reads from the server first, so that a cache
+//! that is behind its own writes changes nothing.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ use informer::Indexer;
 use k8s_openapi::ByteString;
 use reconcile::{Change, Failed, Next, Outcome as _, Reconciler, WorkQueue};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Account, Action, Missing};
 use crate::flags::at_least_one;
 use crate::{Descriptor, Flags, SignToken, Startup, owners};

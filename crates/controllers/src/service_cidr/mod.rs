@@ -1,6 +1,7 @@
 //! ServiceCIDRs: a range is protected and ready from the start, and one that is deleted goes when
 //! no Service needs it any more, and a while after that, so that every API server knows.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use reconcile::{
 use serde_json::{Value, json};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Observed};
 use crate::{Descriptor, Flags, RETRIES_MAX, Startup, owners};
 

@@ -8,6 +8,7 @@ mod apply;
 mod claims;
 #[cfg(test)]
 mod crashes;
+mod garbage;
 mod identity;
 mod metrics;
 mod plan;
@@ -32,6 +33,7 @@ use reconcile::{Change, Failed, Next, OwnWrites, PATIENCE, Reconciler, WorkQueue
 use stdx::SharedClock;
 
 use self::apply::Sources;
+pub(crate) use self::garbage::plan_any;
 use self::identity::REVISION;
 use self::metrics::Metrics;
 use self::plan::{Observed, Plan};

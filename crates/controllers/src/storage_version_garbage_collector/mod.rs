@@ -1,6 +1,7 @@
 //! Takes servers out of StorageVersions whose identity Leases are gone, and those StorageVersions
 //! away that no server is left in.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use informer::Indexer;
 use reconcile::{Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Action;
 use crate::{Descriptor, Flags, Startup};
 

@@ -6,6 +6,7 @@
 //! before it are written again, page by page. What has a later revision is right already, also
 //! when all begins anew.
 
+mod garbage;
 mod plan;
 mod status;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use serde_json::{Value, json};
 use stdx::World;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Action, Verdict};
 use self::status::Progress;
 use crate::{Descriptor, Flags, Startup};

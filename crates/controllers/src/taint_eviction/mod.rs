@@ -2,6 +2,7 @@
 //! while. A pod event costs O(1), a node event nothing unless its taints changed, then the node's
 //! pods.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,14 @@ use client::{Api, DeleteOptions, PatchKind, Preconditions};
 use informer::Indexer;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
-use reconcile::{Change, EventRecorder, EventType, Failed, Next, Outcome as _, Reconciler};
+use reconcile::{
+    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
+};
 use stdx::SharedClock;
 use telemetry::{Buckets, Counter, Description, Histogram, Stability};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Verdict};
 use crate::pods::BY_NODE;
 use crate::{Descriptor, Flags, Startup, pods};
@@ -57,6 +61,7 @@ const BUCKETS: Buckets =
 struct TaintEviction {
     nodes: Indexer<NodeView>,
     pods: Indexer<PodView>,
+    own_writes: Arc<OwnWrites<PodView>>,
     api: Api<Pod>,
     events: EventRecorder,
     clock: SharedClock,
@@ -73,6 +78,7 @@ fn start(startup: &Startup<'_>) {
     let reconciler = TaintEviction {
         nodes: controller.cache(),
         pods: pods.clone(),
+        own_writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         events: startup.events(),
         clock: startup.world.clock.clone(),
@@ -113,6 +119,9 @@ impl Reconciler for TaintEviction {
     type Error = Failed;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
+        if let Some(wait) = self.own_writes.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let pod = self.pods.get(key).filter(|it| !it.is_deleting());
         let Some(pod) = pod else {
             self.since().remove(key);
@@ -167,6 +176,7 @@ impl TaintEviction {
         };
         let evicted = evicted.unless_replaced().map_err(Failed::to::<Pod>("evict", key))?;
         if evicted.is_some() {
+            self.own_writes.deleted(key, pod);
             self.deletions.increment();
             self.latency.observe(late + started.elapsed());
         }

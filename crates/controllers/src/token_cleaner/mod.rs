@@ -1,5 +1,6 @@
 //! Deletes bootstrap tokens when they have ended; sleeps until then.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, Reconciler};
 use stdx::SharedClock;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Verdict;
 use crate::{Descriptor, Flags, Startup, bootstrap_tokens};
 

@@ -6,17 +6,22 @@ use api::Meta;
 use api::core::secret::{BootstrapTokenView, SecretView};
 use apimachinery::ObjectKey;
 use jiff::Timestamp;
+use proptest::prelude::*;
 
-use super::plan::plan;
+use super::plan::{Verdict, plan};
 
-/// Looked at in 2026-01-01T00:00:00Z.
-fn check(namespace: &str, expiration: &str, expected: &str) {
+fn secret(namespace: &str, expiration: &str) -> SecretView {
     let key = ObjectKey::new(namespace, "bootstrap-token-abcdef");
     let token = BootstrapTokenView { expiration: expiration.to_owned(), ..Default::default() };
     let meta = Arc::new(Meta { key, ..Meta::default() });
-    let secret = SecretView { meta, bootstrap: Some(Box::new(token)), ..SecretView::default() };
-    let now = Timestamp::from_second(1_767_225_600).unwrap();
-    assert_eq!(format!("{:?}", plan(&secret, now)), expected, "{namespace} {expiration}");
+    SecretView { meta, bootstrap: Some(Box::new(token)), ..SecretView::default() }
+}
+
+/// Looked at in 2026-01-01T00:00:00Z.
+fn check(namespace: &str, expiration: &str, expected: &str) {
+    let (secret, now) = (secret(namespace, expiration), Timestamp::from_second(1_767_225_600));
+    let verdict = plan(&secret, now.unwrap());
+    assert_eq!(format!("{verdict:?}"), expected, "{namespace} {expiration}");
 }
 
 #[test]
@@ -33,4 +38,20 @@ fn a_token_goes_when_it_has_ended() {
 #[test]
 fn secrets_elsewhere_are_no_tokens() {
     check("default", "1999-01-01T00:00:00Z", "Keep");
+}
+
+proptest! {
+    #[test]
+    fn a_token_goes_when_its_wait_is_over_and_not_before(end in 0..5000_i64, now in 0..5000_i64) {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let token = secret("kube-system", &at(end).to_string());
+        let verdict = plan(&token, at(now));
+        prop_assert_eq!(&verdict, &plan(&token, at(now)));
+        if let Verdict::Wait(left) = verdict {
+            prop_assert_eq!(now + i64::try_from(left.as_secs()).unwrap(), end);
+            prop_assert_eq!(plan(&token, at(end)), Verdict::Delete);
+        } else {
+            prop_assert_eq!((verdict, end <= now), (Verdict::Delete, true));
+        }
+    }
 }

@@ -1,21 +1,24 @@
 //! Publishes the authority of the API server as the one ClusterTrustBundle of its signer, and takes
 //! away others that go by that signer's name.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::Identified as _;
 use api::certificates::ClusterTrustBundle;
 use apimachinery::ObjectKey;
-use client::{Api, DeleteOptions, Preconditions};
+use client::{Api, DeleteOptions, Preconditions, Written};
 use informer::Indexer;
-use reconcile::{Failed, Next, Outcome as _, Reconciler};
+use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use telemetry::{Buckets, Counter, Description, Family, Histogram, Stability, exponential};
 use tokio::time::Instant;
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Action;
 use crate::{Descriptor, Flags, Startup};
 
@@ -47,6 +50,7 @@ const ALL: &str = "all-bundles";
 
 struct Publisher {
     bundles: Indexer<ClusterTrustBundle>,
+    own_writes: Arc<OwnWrites<ClusterTrustBundle, &'static str>>,
     api: Api<ClusterTrustBundle>,
     root_ca: String,
     syncs: Family<Counter, 1>,
@@ -62,6 +66,7 @@ fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
     let reconciler = Publisher {
         bundles: controller.cache(),
+        own_writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         root_ca: startup.root_ca.clone(),
         syncs: startup.metrics.counters(&SYNCS),
@@ -76,6 +81,9 @@ impl Reconciler for Publisher {
     type Error = Failed;
 
     async fn reconcile(&self, _all: &&'static str) -> Result<Next, Failed> {
+        if let Some(wait) = self.own_writes.wait(&ALL) {
+            return Ok(Next::After(wait));
+        }
         let started = Instant::now();
         let published = self.publish().await;
         let code = match &published {
@@ -97,17 +105,23 @@ impl Publisher {
                     let key = bundle.key();
                     let created = self.api.create(bundle).await;
                     let created = created.unless(apimachinery::ApiError::is_already_exists);
-                    created.map_err(Failed::to::<ClusterTrustBundle>("publish", &key))?;
+                    self.note(created.map_err(Failed::to::<ClusterTrustBundle>("publish", &key))?);
                 }
                 Action::Update(bundle) => {
                     let key = bundle.key();
                     let updated = self.api.update(bundle).await.unless_gone();
-                    updated.map_err(Failed::to::<ClusterTrustBundle>("publish", &key))?;
+                    self.note(updated.map_err(Failed::to::<ClusterTrustBundle>("publish", &key))?);
                 }
                 Action::Delete { name, uid } => self.delete(&name, uid).await?,
             }
         }
         Ok(())
+    }
+
+    fn note(&self, written: Option<Written<ClusterTrustBundle>>) {
+        if let Some(written) = written {
+            self.own_writes.wrote(&ALL, written.meta());
+        }
     }
 
     async fn delete(&self, name: &str, uid: String) -> Result<(), Failed> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::certificates::ClusterTrustBundle;
+use proptest::prelude::*;
 use reconcile::testing::converges;
 
 use super::plan::{Action, SIGNER, name, plan};
@@ -27,6 +28,11 @@ fn check(bundles: &[Arc<ClusterTrustBundle>], expected: &[&str]) {
         })
         .collect();
     assert_eq!(words, expected);
+    rest(bundles.to_vec());
+}
+
+fn rest(bundles: Vec<Arc<ClusterTrustBundle>>) -> Vec<Arc<ClusterTrustBundle>> {
+    let of = |it: &ClusterTrustBundle| it.metadata.name.clone().unwrap_or_default();
     let rested = converges(
         |state: &Vec<Arc<ClusterTrustBundle>>| plan(state, "ca"),
         |state, action| match action {
@@ -37,10 +43,10 @@ fn check(bundles: &[Arc<ClusterTrustBundle>], expected: &[&str]) {
             }
             Action::Delete { name, .. } => state.retain(|it| of(it) != name),
         },
-        bundles.to_vec(),
+        bundles,
         1,
     );
-    assert!(rested.is_ok());
+    rested.unwrap()
 }
 
 #[test]
@@ -55,4 +61,31 @@ fn there_is_one_bundle_and_it_is_right() {
     check(&[bundle(&right, SIGNER, "ca"), old.clone()], &[deleted]);
     check(&[old], &[&format!("create {right}"), deleted]);
     check(&[bundle("a", "example.org/a", "x")], &[&format!("create {right}")]);
+}
+
+proptest! {
+    #[test]
+    fn one_round_is_enough_and_other_signers_keep_theirs(
+        drawn in prop::collection::btree_map(0..6_usize, (any::<bool>(), any::<bool>()), 0..6),
+    ) {
+        let named = |index: usize| if index == 0 { name("ca") } else { format!("b{index}") };
+        let bundles: Vec<_> = drawn
+            .iter()
+            .map(|(index, (is_ours, is_right))| {
+                // Whatever has the name of the right one is the signer's: its name begins with it.
+                let signer = if *is_ours || *index == 0 { SIGNER } else { "example.org/a" };
+                bundle(&named(*index), signer, if *is_right { "ca" } else { "old" })
+            })
+            .collect();
+        let signers = |all: &[Arc<ClusterTrustBundle>]| {
+            let others = all.iter().filter(|it| it.spec.signer_name.as_deref() != Some(SIGNER));
+            others.map(|it| it.metadata.name.clone()).collect::<Vec<_>>()
+        };
+        let rested = rest(bundles.clone());
+        prop_assert_eq!(signers(&rested), signers(&bundles));
+        let ours: Vec<_> =
+            rested.iter().filter(|it| it.spec.signer_name.as_deref() == Some(SIGNER)).collect();
+        prop_assert_eq!(ours.len(), 1);
+        prop_assert_eq!(&ours[0].spec.trust_bundle, "ca");
+    }
 }

@@ -1,6 +1,7 @@
 //! How long kubelets may keep Secrets and ConfigMaps that they read, as an annotation of each Node:
 //! the more nodes there are, the longer.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use informer::Indexer;
 use reconcile::{Change, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler};
 use serde_json::json;
 
+pub(crate) use self::garbage::plan_any;
 use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {

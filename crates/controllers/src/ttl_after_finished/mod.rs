@@ -1,6 +1,8 @@
 //! Deletes finished Jobs once they have been there for as long as they say. Sleeps until the next
-//! is due; the server has the last word before anything is deleted.
+//! is due; the server has the last word before anything is deleted, so that the cache may be
+//! behind its own deletions.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,7 @@ use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
 use stdx::SharedClock;
 use telemetry::{Buckets, Description, Histogram, Stability, exponential};
 
+pub(crate) use self::garbage::plan_any;
 use self::plan::Verdict;
 use crate::flags::at_least_one;
 use crate::{Descriptor, Flags, Startup};

@@ -2,14 +2,17 @@
 
 use api::batch::job::Job;
 use jiff::Timestamp;
+use proptest::prelude::*;
 use serde_json::json;
 
-use super::plan::plan;
+use super::plan::{Verdict, plan};
 
-/// `ttl condition@second`, `-` for none; `!` at the end when it is being deleted. Looked at in
-/// second 100.
-fn check(text: &str, expected: &str) {
-    let at = |second: i64| Timestamp::from_second(second).unwrap();
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// `ttl condition@second`, `-` for none; `!` at the end when it is being deleted.
+fn job(text: &str) -> Job {
     let (ttl, condition) = text.trim_end_matches('!').split_once(' ').unwrap();
     let conditions = match condition.split_once('@') {
         Some((type_, second)) => {
@@ -26,8 +29,12 @@ fn check(text: &str, expected: &str) {
     if text.ends_with('!') {
         job["metadata"]["deletionTimestamp"] = json!(at(0).to_string());
     }
-    let job: Job = serde_json::from_value(job).unwrap();
-    assert_eq!(format!("{:?}", plan(&job, at(100))), expected, "{text}");
+    serde_json::from_value(job).unwrap()
+}
+
+/// Looked at in second 100.
+fn check(text: &str, expected: &str) {
+    assert_eq!(format!("{:?}", plan(&job(text), at(100))), expected, "{text}");
 }
 
 #[test]
@@ -51,4 +58,22 @@ fn others_stay() {
 #[test]
 fn a_job_that_finished_in_the_future_is_waited_for() {
     check("10 Complete@200", "Wait(110s)");
+}
+
+proptest! {
+    #[test]
+    fn a_job_goes_when_its_wait_is_over_and_not_before(
+        ttl in 0..5000_i64, end in 0..5000_i64, now in 0..20_000_i64,
+    ) {
+        let job = job(&format!("{ttl} Complete@{end}"));
+        let verdict = plan(&job, at(now));
+        prop_assert_eq!(&verdict, &plan(&job, at(now)));
+        match verdict {
+            Verdict::Wait(left) => {
+                prop_assert_eq!(now + i64::try_from(left.as_secs()).unwrap(), ttl + end);
+                prop_assert_eq!(plan(&job, at(ttl + end)), Verdict::Delete(at(ttl + end)));
+            }
+            other => prop_assert_eq!((other, ttl + end <= now), (Verdict::Delete(at(ttl + end)), true)),
+        }
+    }
 }

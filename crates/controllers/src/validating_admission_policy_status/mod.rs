@@ -1,6 +1,7 @@
 //! Checks the expressions of ValidatingAdmissionPolicies against the schemas of the kinds that they
 //! are for, and writes what it finds into their status. It changes nothing of what policies do.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ use apimachinery::schema::{Schema, SchemaRef};
 use apimachinery::{FieldErrors, GroupVersionKind, GroupVersionResource, ObjectKey};
 use client::{Api, Client, PatchKind};
 use informer::Indexer;
-use reconcile::{Failed, Next, Outcome as _, Reconciler, itself};
+use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 use serde_json::{Value, json};
 
+pub(crate) use self::garbage::plan_any;
 use crate::flags::at_least_one;
 use crate::{Descriptor, Flags, Startup};
 
@@ -41,6 +43,7 @@ struct Settings {
 
 struct Checks {
     policies: Indexer<ValidatingAdmissionPolicy>,
+    own_writes: Arc<OwnWrites<ValidatingAdmissionPolicy>>,
     api: Api<ValidatingAdmissionPolicy>,
     client: Client,
     built_in: Vec<Arc<dyn api::Kind>>,
@@ -50,6 +53,7 @@ fn start(startup: &Startup<'_>) {
     let mut controller = startup.controller();
     let reconciler = Checks {
         policies: controller.cache(),
+        own_writes: controller.own_writes(PATIENCE),
         api: startup.client.api(),
         client: startup.client.clone(),
         built_in: api::kinds(),
@@ -66,6 +70,9 @@ impl Reconciler for Checks {
     type Error = Failed;
 
     async fn reconcile(&self, key: &ObjectKey) -> Result<Next, Failed> {
+        if let Some(wait) = self.own_writes.wait(key) {
+            return Ok(Next::After(wait));
+        }
         let Some(policy) = self.policies.get(key) else { return Ok(Next::Settled) };
         let Some(spec) = policy.spec.as_ref().filter(|_| plan::is_due(&policy)) else {
             return Ok(Next::Settled);
@@ -95,8 +102,10 @@ impl Reconciler for Checks {
         });
         let body = patch.to_string().into();
         let written = self.api.patch_status("", &key.name, PatchKind::Merge, body).await;
-        let written = written.unless_replaced();
-        written.map_err(Failed::to::<ValidatingAdmissionPolicy>("patch the status of", key))?;
+        let failed = Failed::to::<ValidatingAdmissionPolicy>("patch the status of", key);
+        if let Some(written) = written.unless_replaced().map_err(failed)? {
+            self.own_writes.changed(key, &policy, written.meta());
+        }
         Ok(Next::Settled)
     }
 }

@@ -1,6 +1,7 @@
 //! Which kinds are checked, and when.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::plan::{is_due, resources};
@@ -53,4 +54,39 @@ fn what_was_checked_is_not_checked_again() {
     assert!(is_due(&policy(json!([]), 1, None)));
     assert!(!is_due(&policy(json!([]), 1, Some(1))));
     assert!(is_due(&policy(json!([]), 2, Some(1))));
+}
+
+proptest! {
+    #[test]
+    fn kinds_are_the_same_each_time_sorted_and_few_and_one_look_is_enough(
+        rules in prop::collection::vec(
+            (
+                prop::collection::vec("a|apps|\\*", 0..3),
+                prop::collection::vec("v1|v2|\\*", 0..3),
+                prop::collection::vec("[a-d]|[a-d]/status|\\*|\\*/\\*", 0..5),
+            ),
+            0..4,
+        ),
+        generation in 0..4_i64,
+        observed in prop::option::of(0..4_i64),
+    ) {
+        let words = |it: &[String]| it.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();
+        let rules: Vec<Value> = rules
+            .iter()
+            .map(|(groups, versions, resources)| {
+                json!({"apiGroups": words(groups), "apiVersions": words(versions),
+                       "resources": words(resources), "operations": ["*"]})
+            })
+            .collect();
+        let mut policy = policy(json!(rules), generation, observed);
+        let found = resources(&policy);
+        prop_assert_eq!(&found, &resources(&policy));
+        prop_assert!(found.len() <= 10);
+        prop_assert!(found.windows(2).all(|it| it[0] < it[1]), "{found:?}");
+        prop_assert!(found.iter().all(|it| !it.resource.contains(['*', '/'])));
+        if is_due(&policy) {
+            policy.status.get_or_insert_default().observed_generation = policy.metadata.generation;
+        }
+        prop_assert!(!is_due(&policy), "it comes to rest");
+    }
 }

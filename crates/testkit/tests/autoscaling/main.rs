@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod adapters;
+
 use std::time::Duration;
 
 use client::{Client, ListOptions, PatchKind};
