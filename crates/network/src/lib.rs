@@ -5,7 +5,6 @@
 //! external program. How packets flow, and why, is in this crate's README.md.
 
 mod addresses;
-mod backends;
 mod follow;
 mod forwarding;
 mod hardware;
@@ -17,6 +16,7 @@ mod mending;
 mod network;
 mod node;
 mod node_itself;
+mod paths;
 mod patience;
 mod records;
 mod table;
@@ -25,16 +25,16 @@ use std::path::PathBuf;
 
 use node_api::ClusterId;
 
-pub use backends::{HOST_GATEWAY, SINGLE_NODE, names as backend_names};
 pub use network::Network;
 pub use node::{Peer, PodRange};
+pub use paths::{HOST_GW, NONE, names as path_names};
 
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whose network it is: links are in its group, tables have its name, and nothing else is
     /// touched.
     pub cluster: ClusterId,
-    /// How pods reach other nodes: one of [`backend_names`].
+    /// How pods reach other nodes: one of [`path_names`].
     pub backend: String,
     /// The link that has the gateways' addresses.
     pub bridge: String,

@@ -11,11 +11,11 @@ use node_api::{ClusterId, Future, PodNetwork, SandboxId};
 use stdx::{Family, error_chain};
 use tokio::sync::watch;
 
-use crate::backends::{self, Backend};
 use crate::inherited::Inherited;
 use crate::kernel::{self, Kernel, PodNamespace};
 use crate::kernel_state::{Change, KernelState, LinkKind, changes};
 use crate::node::{Peer, PodRange, ThisNode, link_name};
+use crate::paths::{self, Backend};
 use crate::patience::Patience;
 use crate::records::{Directory, Record, Records};
 use crate::{Config, addresses, follow, forwarding, host_ports, table};
@@ -149,7 +149,7 @@ pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl State {
     fn open(config: Config, purpose: Purpose) -> Result<Self, node_api::Error> {
-        let backend = backends::find(&config.backend).map_err(node_api::Error::Refused)?;
+        let backend = paths::find(&config.backend).map_err(node_api::Error::Refused)?;
         validate_ranges(&config.ranges).map_err(node_api::Error::Refused)?;
         let mut kernel = Kernel::open(&config)?;
         if purpose == Purpose::Serve {

@@ -60,7 +60,7 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
     let ranges = settings.node_cidrs.iter().zip(wholes);
     network::Config {
         cluster: settings.cluster,
-        backend: network::SINGLE_NODE.to_owned(),
+        backend: network::NONE.to_owned(),
         bridge: settings.bridge.clone(),
         ranges: ranges.map(|(node, cluster)| PodRange { node: *node, cluster: *cluster }).collect(),
         directory: data_dir.join("network"),

@@ -9,7 +9,7 @@ use linux::netlink::route::{
     Destination, HardwareAddress, LinkChange, Namespace, Peer as End, RouteSocket, VethPair,
 };
 use linux::network_namespace::NetworkNamespace;
-use network::{Config, HOST_GATEWAY, Network, Peer, SINGLE_NODE};
+use network::{Config, HOST_GW, NONE, Network, Peer};
 use node_api::network::Attachment;
 use node_api::{PodNetwork as _, SandboxId};
 
@@ -161,7 +161,7 @@ fn serve(pod: &Pod) {
 #[test]
 fn pods_of_different_nodes_reach_each_other_as_themselves_and_the_world_as_their_node() {
     let Some(switch) = Switch::start() else { return };
-    let nodes = [1, 2, 3].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let nodes = [1, 2, 3].map(|it| switch.add_node(it, HOST_GW));
     for node in &nodes {
         let others: Vec<_> = nodes.iter().filter(|it| it.n != node.n).collect();
         node.set_peers(&others).unwrap();
@@ -187,7 +187,7 @@ fn pods_of_different_nodes_reach_each_other_as_themselves_and_the_world_as_their
 #[test]
 fn a_peer_that_goes_takes_its_routes_along_and_others_keep_theirs() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two, three] = [1, 2, 3].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two, three] = [1, 2, 3].map(|it| switch.add_node(it, HOST_GW));
     let of_peers = || {
         let routes = one.routes().routes().unwrap();
         let ours = routes.iter().filter(|it| it.protocol == 120 && it.gateway.is_some());
@@ -213,7 +213,7 @@ fn a_peer_that_goes_takes_its_routes_along_and_others_keep_theirs() {
 #[test]
 fn a_peer_that_moves_is_followed() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
     two.set_peers(&[&one]).unwrap();
     let (a, b) = (one.attach("a"), two.attach("b"));
     serve(&b);
@@ -234,7 +234,7 @@ fn a_peer_that_moves_is_followed() {
 #[test]
 fn a_peer_that_cannot_be_reached_is_refused_and_nothing_changes() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
     one.set_peers(&[&two]).unwrap();
     let before = one.routes().routes().unwrap();
     let greedy = Peer { pod_cidrs: vec!["192.0.2.0/24".parse().unwrap()], ..two.as_peer() };
@@ -242,7 +242,7 @@ fn a_peer_that_cannot_be_reached_is_refused_and_nothing_changes() {
     let expected = "node node-2 has pods in 192.0.2.0/24, outside the cluster's network";
     assert_eq!(err.to_string(), expected);
     assert_eq!(one.routes().routes().unwrap(), before);
-    let alone = switch.add_node(3, SINGLE_NODE);
+    let alone = switch.add_node(3, NONE);
     let err = alone.set_peers(&[&two]).unwrap_err();
     assert_eq!(err.to_string(), "node node-2 cannot be reached: this pod network has one node");
     alone.set_peers(&[]).unwrap();
@@ -251,7 +251,7 @@ fn a_peer_that_cannot_be_reached_is_refused_and_nothing_changes() {
 #[test]
 fn routes_of_others_to_the_same_nodes_stay() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
     let destination = Destination { address: ip("10.9.0.0"), prefix_length: 16 };
     put_route(&mut one.routes(), "uplink", destination, ip("192.0.2.2"));
     let before = one.routes().routes().unwrap();

@@ -4,8 +4,8 @@
 //! others. It asks and changes nothing itself: observing, comparing and applying are the same for
 //! all, so a restart is the same as a change, and to leave is to want nothing.
 
-mod host_gateway;
-mod single_node;
+mod host_gw;
+mod none;
 
 use std::fmt;
 
@@ -25,10 +25,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 }
 
 /// Alphabetical.
-pub(crate) const ALL: &[&dyn Backend] = &[&host_gateway::HostGateway, &single_node::SingleNode];
+pub(crate) const ALL: &[&dyn Backend] = &[&host_gw::HostGw, &none::NoPath];
 
-pub const HOST_GATEWAY: &str = "host-gateway";
-pub const SINGLE_NODE: &str = "single-node";
+pub const HOST_GW: &str = "host-gw";
+pub const NONE: &str = "none";
 
 pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|it| it.name())
@@ -50,8 +50,7 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).unwrap().name(), name);
         }
-        let expected =
-            "there is no pod network \"pigeons\": it is one of host-gateway, single-node";
+        let expected = "there is no pod network \"pigeons\": it is one of host-gw, none";
         assert_eq!(find("pigeons").unwrap_err(), expected);
     }
 }

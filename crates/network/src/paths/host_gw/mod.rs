@@ -5,17 +5,17 @@ mod tests;
 
 use stdx::Cidr;
 
-use super::{Backend, HOST_GATEWAY};
+use super::{Backend, HOST_GW};
 use crate::kernel_state::{KernelState, Next, Route};
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
 
 #[derive(Debug)]
-pub(crate) struct HostGateway;
+pub(crate) struct HostGw;
 
-impl Backend for HostGateway {
+impl Backend for HostGw {
     fn name(&self) -> &'static str {
-        HOST_GATEWAY
+        HOST_GW
     }
 
     fn validate(&self, node: &ThisNode, peer: &Peer) -> Result<(), String> {

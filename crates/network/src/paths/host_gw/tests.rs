@@ -6,8 +6,8 @@ use crate::node::tests::{node, peer};
 fn check(pod_cidrs: &[&str], addresses: &[&str], expected: Result<&[&str], &str>) {
     let peer = peer("b", pod_cidrs, addresses);
     let node = node();
-    let alone = HostGateway.desired(&node, &[]);
-    let with_peer = HostGateway.desired(&node, std::slice::from_ref(&peer));
+    let alone = HostGw.desired(&node, &[]);
+    let with_peer = HostGw.desired(&node, std::slice::from_ref(&peer));
     let routes: Vec<_> = with_peer
         .routes
         .difference(&alone.routes)
@@ -16,7 +16,7 @@ fn check(pod_cidrs: &[&str], addresses: &[&str], expected: Result<&[&str], &str>
             _ => panic!("{it:?}"),
         })
         .collect();
-    let found = HostGateway.validate(&node, &peer).map(|()| routes);
+    let found = HostGw.validate(&node, &peer).map(|()| routes);
     let expected = expected.map(|it| it.iter().map(|it| (*it).to_owned()).collect());
     assert_eq!(found, expected.map_err(str::to_owned), "{pod_cidrs:?} {addresses:?}");
     assert_eq!((with_peer.links, with_peer.tables), (alone.links, alone.tables));

@@ -3,17 +3,17 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Backend, SINGLE_NODE};
+use super::{Backend, NONE};
 use crate::kernel_state::KernelState;
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
 
 #[derive(Debug)]
-pub(crate) struct SingleNode;
+pub(crate) struct NoPath;
 
-impl Backend for SingleNode {
+impl Backend for NoPath {
     fn name(&self) -> &'static str {
-        SINGLE_NODE
+        NONE
     }
 
     fn validate(&self, _node: &ThisNode, peer: &Peer) -> Result<(), String> {
