@@ -60,7 +60,10 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
     let ranges = settings.node_cidrs.iter().zip(wholes);
     network::Config {
         cluster: settings.cluster,
+        node: settings.node_name.clone(),
+        addresses: settings.node_addresses(&[]),
         backend: network::NONE.to_owned(),
+        has_direct_routes: false,
         bridge: settings.bridge.clone(),
         ranges: ranges.map(|(node, cluster)| PodRange { node: *node, cluster: *cluster }).collect(),
         directory: data_dir.join("network"),

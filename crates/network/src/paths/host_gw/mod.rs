@@ -3,10 +3,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use stdx::Cidr;
 
-use super::{Backend, HOST_GW};
-use crate::kernel_state::{KernelState, Next, Route};
+use super::{Backend, By, HOST_GW, Refusal, Way, flannel};
+use crate::kernel_state::KernelState;
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
 
@@ -18,38 +20,27 @@ impl Backend for HostGw {
         HOST_GW
     }
 
-    fn validate(&self, node: &ThisNode, peer: &Peer) -> Result<(), String> {
-        let mut cidrs = peer.pod_cidrs.iter();
-        cidrs.try_for_each(|it| route(node, peer, *it).map(drop))
+    fn overhead(&self, _node: &ThisNode) -> u32 {
+        0
     }
 
-    fn desired(&self, node: &ThisNode, peers: &[Peer]) -> KernelState {
-        let mut state = node_itself::desired(node);
-        for peer in peers {
-            let routes = peer.pod_cidrs.iter().map(|it| route(node, peer, *it));
-            state.routes.extend(routes.filter_map(Result::ok));
+    fn published(&self, node: &ThisNode) -> BTreeMap<String, String> {
+        flannel::annotations(node, HOST_GW, |_| None)
+    }
+
+    fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal> {
+        flannel::speaks(peer, HOST_GW)?;
+        let address = flannel::public(peer, range.family())?;
+        if !node.is_connected_to(address) {
+            let why = format!("its address {address} is on no network that this node is on");
+            return Err(why.into());
         }
-        state
+        Ok(Way { range, address, by: By::Gateway })
     }
-}
 
-/// A range that is not the cluster's could take packets away from anybody.
-fn route(node: &ThisNode, peer: &Peer, destination: Cidr) -> Result<Route, String> {
-    let (name, family) = (&peer.node, destination.family());
-    let is_part = |whole: Cidr| {
-        whole.contains(destination.network())
-            && whole.prefix_length() <= destination.prefix_length()
-    };
-    let Some(range) = node.range(family).filter(|it| is_part(it.cluster)) else {
-        return Err(format!(
-            "node {name} has pods in {destination}, outside the cluster's network"
-        ));
-    };
-    if range.node.overlaps(destination) {
-        return Err(format!("node {name} has pods in {destination}, as this node has"));
-    }
-    match peer.address(family) {
-        Some(address) => Ok(Route { destination, next: Next::Gateway(address) }),
-        None => Err(format!("node {name} has pods in {destination} and no {family} address")),
+    fn desired(&self, node: &ThisNode, ways: &[Way]) -> KernelState {
+        let mut state = node_itself::desired(node);
+        state.routes.extend(ways.iter().map(Way::by_gateway));
+        state
     }
 }

@@ -2,48 +2,57 @@
 
 use super::*;
 use crate::node::tests::{node, peer};
+use crate::paths::{admit, shown};
 
-fn check(pod_cidrs: &[&str], addresses: &[&str], expected: Result<&[&str], &str>) {
+fn check(pod_cidrs: &[&str], addresses: &[&str], expected: &[&str]) {
     let peer = peer("b", pod_cidrs, addresses);
-    let node = node();
-    let alone = HostGw.desired(&node, &[]);
-    let with_peer = HostGw.desired(&node, std::slice::from_ref(&peer));
-    let routes: Vec<_> = with_peer
-        .routes
-        .difference(&alone.routes)
-        .map(|it| match it.next {
-            Next::Gateway(gateway) => format!("{} via {gateway}", it.destination),
-            _ => panic!("{it:?}"),
-        })
-        .collect();
-    let found = HostGw.validate(&node, &peer).map(|()| routes);
-    let expected = expected.map(|it| it.iter().map(|it| (*it).to_owned()).collect());
-    assert_eq!(found, expected.map_err(str::to_owned), "{pod_cidrs:?} {addresses:?}");
-    assert_eq!((with_peer.links, with_peer.tables), (alone.links, alone.tables));
+    let (ways, left_out) = admit(&HostGw, &node(), &[peer]);
+    let mut found = shown::beyond_the_node(&node(), &HostGw.desired(&node(), &ways));
+    found.extend(left_out.into_iter().map(|it| it.why));
+    assert_eq!(found, expected, "{pod_cidrs:?} {addresses:?}");
 }
 
 #[test]
 fn a_peers_pods_are_behind_its_address_of_the_same_family() {
-    check(&["10.244.2.0/24"], &["192.0.2.2"], Ok(&["10.244.2.0/24 via 192.0.2.2"]));
+    check(&["10.244.2.0/24"], &["192.0.2.2"], &["10.244.2.0/24 via 192.0.2.2"]);
     check(
         &["10.244.2.0/24", "fd00:10:244:2::/64"],
         &["fd00:2::2", "192.0.2.2"],
-        Ok(&["10.244.2.0/24 via 192.0.2.2", "fd00:10:244:2::/64 via fd00:2::2"]),
+        &["10.244.2.0/24 via 192.0.2.2", "fd00:10:244:2::/64 via fd00:2::2"],
     );
-    check(&[], &[], Ok(&[]));
+    check(&[], &[], &[]);
 }
 
 #[test]
-fn a_peer_that_cannot_be_reached_or_wants_too_much_is_refused() {
+fn a_range_that_cannot_be_reached_is_left_out_alone() {
+    let why = "its pods in fd00:10:244:2::/64: it has no IPv6 address";
     check(
-        &["fd00:10:244:2::/64"],
+        &["10.244.2.0/24", "fd00:10:244:2::/64"],
         &["192.0.2.2"],
-        Err("node b has pods in fd00:10:244:2::/64 and no IPv6 address"),
+        &["10.244.2.0/24 via 192.0.2.2", why],
     );
-    let outside = "node b has pods in 0.0.0.0/0, outside the cluster's network";
-    check(&["0.0.0.0/0"], &["192.0.2.2"], Err(outside));
-    let outside = "node b has pods in 192.168.0.0/24, outside the cluster's network";
-    check(&["192.168.0.0/24"], &["192.0.2.2"], Err(outside));
-    let ours = "node b has pods in 10.244.1.0/25, as this node has";
-    check(&["10.244.1.0/25"], &["192.0.2.2"], Err(ours));
+    let far =
+        "its pods in 10.244.2.0/24: its address 198.51.100.2 is on no network that this node is on";
+    check(&["10.244.2.0/24"], &["198.51.100.2"], &[far]);
+}
+
+#[test]
+fn nodes_say_where_they_are_and_of_what_kind_their_network_is() {
+    let said = HostGw.published(&node());
+    let said: Vec<_> = said.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let expected = [
+        "flannel.alpha.coreos.com/backend-data=null",
+        "flannel.alpha.coreos.com/backend-type=host-gw",
+        "flannel.alpha.coreos.com/backend-v6-data=null",
+        "flannel.alpha.coreos.com/kube-subnet-manager=true",
+        "flannel.alpha.coreos.com/public-ip=192.0.2.1",
+        "flannel.alpha.coreos.com/public-ipv6=fd00:2::1",
+    ];
+    assert_eq!(said, expected);
+    let mut other = peer("b", &["10.244.2.0/24"], &["192.0.2.2"]);
+    other.annotations = HostGw.published(&node());
+    other.annotations.insert("flannel.alpha.coreos.com/backend-type".into(), "udp".into());
+    let (_, left_out) = admit(&HostGw, &node(), &[other]);
+    let why = r#"its pods in 10.244.2.0/24: its pod network is "udp" and this node's "host-gw""#;
+    assert_eq!(left_out[0].why, why);
 }

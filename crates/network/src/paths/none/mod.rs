@@ -3,7 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Backend, NONE};
+use std::collections::BTreeMap;
+
+use stdx::Cidr;
+
+use super::{Backend, NONE, Refusal, Way};
 use crate::kernel_state::KernelState;
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
@@ -16,11 +20,19 @@ impl Backend for NoPath {
         NONE
     }
 
-    fn validate(&self, _node: &ThisNode, peer: &Peer) -> Result<(), String> {
-        Err(format!("node {} cannot be reached: this pod network has one node", peer.node))
+    fn overhead(&self, _node: &ThisNode) -> u32 {
+        0
     }
 
-    fn desired(&self, node: &ThisNode, _peers: &[Peer]) -> KernelState {
+    fn published(&self, _node: &ThisNode) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn way(&self, _node: &ThisNode, _peer: &Peer, _range: Cidr) -> Result<Way, Refusal> {
+        Err("there is no way to other nodes in this pod network".to_owned().into())
+    }
+
+    fn desired(&self, node: &ThisNode, _ways: &[Way]) -> KernelState {
         node_itself::desired(node)
     }
 }
