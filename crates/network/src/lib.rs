@@ -20,6 +20,7 @@ mod node_itself;
 mod paths;
 mod patience;
 mod place;
+mod purge;
 mod records;
 mod table;
 
@@ -31,7 +32,8 @@ use node_api::ClusterId;
 pub use network::Network;
 pub use node::{Peer, PodRange};
 pub use paths::{
-    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, VXLAN, WIREGUARD, concerns, names as path_names,
+    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, VXLAN, WIREGUARD, concerns, named as path_named,
+    names as path_names, validate_direct_routes,
 };
 
 #[derive(Clone, Debug)]

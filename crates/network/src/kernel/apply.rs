@@ -74,33 +74,6 @@ impl Kernel {
                 self.harden(&link)?;
                 self.routes.change_link(&link, UP)?;
             }
-            Change::AddAddress { link, address, prefix_length } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.add_address(&link, *address, *prefix_length)?;
-            }
-            Change::DeleteAddress { link, address, prefix_length } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.delete_address(&link, *address, *prefix_length)?;
-            }
-            Change::PutNeighbor { link, address, hardware } => {
-                let link = self.find(link, found)?.clone();
-                let neighbor = Neighbor { address: *address, hardware_address: *hardware };
-                self.routes.put_neighbor(&link, neighbor)?;
-            }
-            Change::DeleteNeighbor { link, address } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.delete_neighbor(&link, *address)?;
-            }
-            Change::PutForward { link, hardware, remote } => {
-                let link = self.find(link, found)?.clone();
-                let (hardware_address, vni) = (*hardware, remote.vni);
-                let forward = Forward { hardware_address, remote: remote.address, vni };
-                self.routes.put_forward(&link, &forward)?;
-            }
-            Change::DeleteForward { link, hardware } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.delete_forward(&link, *hardware)?;
-            }
             Change::PutRoute(route) => {
                 let route = self.put_of(route, found)?;
                 self.routes.put_route(&route)?;
@@ -115,6 +88,41 @@ impl Kernel {
                 found.0.remove(link);
                 delete_link(&mut self.routes, self.cluster, link)?;
             }
+            Change::AddAddress { link, .. }
+            | Change::DeleteAddress { link, .. }
+            | Change::PutNeighbor { link, .. }
+            | Change::DeleteNeighbor { link, .. }
+            | Change::PutForward { link, .. }
+            | Change::DeleteForward { link, .. } => {
+                let link = self.find(link, found)?.clone();
+                self.apply_on(&link, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the link has and knows.
+    fn apply_on(&mut self, link: &Link, change: &Change) -> Result<(), Error> {
+        let routes = &mut self.routes;
+        match change {
+            Change::AddAddress { address, prefix_length, .. } => {
+                routes.add_address(link, *address, *prefix_length)?;
+            }
+            Change::DeleteAddress { address, prefix_length, .. } => {
+                routes.delete_address(link, *address, *prefix_length)?;
+            }
+            Change::PutNeighbor { address, hardware, .. } => {
+                let neighbor = Neighbor { address: *address, hardware_address: *hardware };
+                routes.put_neighbor(link, neighbor)?;
+            }
+            Change::DeleteNeighbor { address, .. } => routes.delete_neighbor(link, *address)?,
+            Change::PutForward { hardware, remote, .. } => {
+                let (hardware_address, vni) = (*hardware, remote.vni);
+                let forward = Forward { hardware_address, remote: remote.address, vni };
+                routes.put_forward(link, &forward)?;
+            }
+            Change::DeleteForward { hardware, .. } => routes.delete_forward(link, *hardware)?,
+            _ => {}
         }
         Ok(())
     }

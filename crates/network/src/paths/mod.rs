@@ -37,6 +37,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// By how much packets between nodes become longer.
     fn overhead(&self, node: &ThisNode) -> u32;
 
+    /// Whether it has a tunnel that nodes without a router between can do without.
+    fn can_be_direct(&self) -> bool {
+        false
+    }
+
     /// Whether nodes are told apart by keys.
     fn needs_keys(&self) -> bool {
         false
@@ -128,6 +133,19 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|it| it.name())
 }
 
+/// For flags: the name, if it is one.
+pub fn named(name: &str) -> Result<&'static str, String> {
+    find(name).map(Backend::name)
+}
+
+/// Refuses direct routes where there is no tunnel to do without.
+pub fn validate_direct_routes(name: &str) -> Result<(), String> {
+    match find(name)? {
+        backend if backend.can_be_direct() => Ok(()),
+        _ => Err(format!("pod network {name} has no tunnel to do without: vxlan and ipip have")),
+    }
+}
+
 pub(crate) fn find(name: &str) -> Result<&'static dyn Backend, String> {
     ALL.iter().copied().find(|it| it.name() == name).ok_or_else(|| {
         let known: Vec<_> = names().collect();
@@ -146,5 +164,11 @@ mod tests {
         }
         let expected = "there is no pod network \"pigeons\": it is one of host-gw, ipip, none, vxlan, wireguard";
         assert_eq!(find("pigeons").unwrap_err(), expected);
+    }
+
+    #[test]
+    fn only_a_tunnel_can_be_done_without() {
+        let can: Vec<_> = names().filter(|it| validate_direct_routes(it).is_ok()).collect();
+        assert_eq!(can, [IPIP, VXLAN]);
     }
 }

@@ -224,8 +224,9 @@ fn what_others_delete_is_back_at_once() {
                 node.routes().delete_neighbor(&link(), it.address).unwrap();
             });
             check("a forwarding entry", &|| {
-                let (_, it) = node.routes().forwards().unwrap()[0];
-                node.routes().delete_forward(&first_link(node, case), it.hardware_address).unwrap();
+                let all = node.routes().forwards().unwrap();
+                let (_, it) = all.into_iter().find(|(index, _)| *index == link().index).unwrap();
+                node.routes().delete_forward(&link(), it.hardware_address).unwrap();
             });
         }
     }

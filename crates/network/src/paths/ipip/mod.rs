@@ -32,6 +32,10 @@ impl Backend for Ipip {
         OVERHEAD
     }
 
+    fn can_be_direct(&self) -> bool {
+        true
+    }
+
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String> {
         flannel::annotations(node, IPIP, |_| None)
     }

@@ -37,6 +37,10 @@ impl Backend for Vxlan {
         if node.range(Family::V6).is_some() { OVERHEAD_V6 } else { OVERHEAD }
     }
 
+    fn can_be_direct(&self) -> bool {
+        true
+    }
+
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String> {
         flannel::annotations(node, VXLAN, |family| {
             let range = node.range(family)?;
