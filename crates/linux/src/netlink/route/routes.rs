@@ -27,6 +27,8 @@ const TYPE_UNICAST: u8 = 1;
 const TYPE_UNREACHABLE: u8 = 7;
 /// `RTNH_F_ONLINK`.
 const ONLINK: u32 = 4;
+/// `RTM_F_CLONED`: what the kernel remembers of one destination, such as the MTU of the way there.
+const REMEMBERED: u32 = 0x200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destination {
@@ -224,7 +226,8 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
         TYPE_UNREACHABLE => None,
         _ => return None,
     };
-    if table != u32::from(TABLE_MAIN) {
+    let flags = reply.u32_at(8)?;
+    if table != u32::from(TABLE_MAIN) || flags & REMEMBERED != 0 {
         return None;
     }
     let any = if family == AF_INET {
@@ -237,7 +240,7 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
         destination: Destination { address: find_address(RTA_DST).unwrap_or(any), prefix_length },
         link,
         gateway: find_address(RTA_GATEWAY),
-        is_onlink: reply.u32_at(8)? & ONLINK != 0,
+        is_onlink: flags & ONLINK != 0,
         source: find_address(RTA_PREFSRC),
         scope: Scope::from_number(scope),
         metric: number(RTA_PRIORITY).unwrap_or_default(),
