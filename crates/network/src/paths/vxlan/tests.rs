@@ -77,7 +77,9 @@ fn who_says_nothing_yet_is_waited_for_and_who_lies_is_left_out() {
 
     let why = |peer: Peer| {
         let (ways, left_out) = admit(&Vxlan, &node(), &[vxlan_peer("good", 9, Some(DATA)), peer]);
-        assert_eq!(ways.len(), 2);
+        let is_good = |it: &&Way| it.address.to_string().ends_with('9');
+        let of_good = ways.iter().filter(is_good);
+        assert_eq!(of_good.count(), 2);
         left_out[0].why.clone()
     };
     let same = why(vxlan_peer("b", 2, Some(DATA)));
