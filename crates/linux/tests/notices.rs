@@ -40,6 +40,7 @@ fn whoever_changes_links_addresses_routes_or_settings_it_is_told() {
         destination: Destination::host("10.1.0.2".parse().unwrap()),
         link: Some(link.index),
         gateway: None,
+        is_onlink: false,
         source: None,
         scope: Scope::Link,
         metric: 0,

@@ -1,11 +1,14 @@
-//! Hardware addresses of the two ends of a pod's link. Pure.
+//! Hardware addresses of the two ends of a pod's link, and of a node's end of a tunnel. Pure.
 //!
-//! They follow from the pod's first address, so that they are the same after any restart and nobody
-//! has to ask for them. The second lowest bit of the first byte says that no vendor gave it.
+//! They follow from the pod's first address and the node's range, so that they are the same after
+//! any restart and nobody has to ask for them. The second lowest bit of the first byte says that no vendor gave it.
 
 use std::net::IpAddr;
 
 use linux::netlink::route::HardwareAddress;
+use stdx::Cidr;
+
+use crate::node::digest;
 
 pub(crate) fn of_pod(address: IpAddr) -> HardwareAddress {
     with_last_octets(0x0a, address)
@@ -13,6 +16,17 @@ pub(crate) fn of_pod(address: IpAddr) -> HardwareAddress {
 
 pub(crate) fn of_host(address: IpAddr) -> HardwareAddress {
     with_last_octets(0x0e, address)
+}
+
+/// The end of a tunnel of the node with this range. Of ranges of IPv6 the last bytes
+/// are all the same: five bytes of a digest.
+pub(crate) fn of_tunnel(range: Cidr) -> HardwareAddress {
+    let octets = match range.network() {
+        IpAddr::V4(it) => it.octets().to_vec(),
+        IpAddr::V6(it) => it.octets().to_vec(),
+    };
+    let [a, b, c, d, e, ..] = digest(&octets).to_be_bytes();
+    HardwareAddress([0x06, a, b, c, d, e])
 }
 
 /// The last four tell the pods of a node apart: its range is given from its start on.

@@ -5,7 +5,6 @@
 //! external program. How packets flow, and why, is in this crate's README.md.
 
 mod addresses;
-mod backends;
 mod follow;
 mod forwarding;
 mod hardware;
@@ -13,29 +12,45 @@ mod host_ports;
 mod inherited;
 mod kernel;
 mod kernel_state;
+mod keys;
 mod mending;
 mod network;
 mod node;
 mod node_itself;
+mod paths;
 mod patience;
+mod place;
+mod purge;
 mod records;
 mod table;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use node_api::ClusterId;
 
-pub use backends::{HOST_GATEWAY, SINGLE_NODE, names as backend_names};
 pub use network::Network;
 pub use node::{Peer, PodRange};
+pub use paths::{
+    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, VXLAN, WIREGUARD, concerns, named as path_named,
+    names as path_names, validate_direct_routes,
+};
 
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Whose network it is: links are in its group, tables have its name, and nothing else is
     /// touched.
     pub cluster: ClusterId,
-    /// How pods reach other nodes: one of [`backend_names`].
+    /// The Node's name.
+    pub node: String,
+    /// Where other nodes find this one. Those of pods are passed over: a machine without any other
+    /// has none.
+    pub addresses: Vec<IpAddr>,
+    /// How pods reach other nodes: one of [`path_names`].
     pub backend: String,
+    /// Nodes on a network of this node are reached without a tunnel, where the back end has one.
+    /// The same for all nodes of a cluster.
+    pub has_direct_routes: bool,
     /// The link that has the gateways' addresses.
     pub bridge: String,
     /// One of each family at the most; pods have an address of each, in this order.
@@ -45,6 +60,7 @@ pub struct Config {
     /// Where clusters of this network namespace tell each other what kernel settings were. What is
     /// there should live as long as they do: `/run`.
     pub settings: PathBuf,
-    /// `None`: that of the way to the world.
+    /// Of pods' links. `None`: that of the way to other nodes, less what the back end adds; it is
+    /// followed.
     pub mtu: Option<u32>,
 }

@@ -5,7 +5,7 @@
 //! could be mended at once is told as a loss that is over ([`Status`]): the node is not said to
 //! have no network for the blink of an eye, which would take its pods out of their Services.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use node_api::network::{Loss, Status};
 use node_api::{Error, SandboxId};
@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use crate::kernel;
 use crate::kernel_state::{Change, KernelState, changes};
 use crate::network::{Purpose, State};
-use crate::node::link_name;
+use crate::node::{Surroundings, link_name};
 use crate::node_itself::ACCEPT_ADVERTISEMENTS;
+use crate::paths;
 use crate::records::Record;
 
 /// What differs, by whose it is.
@@ -66,7 +67,7 @@ impl State {
         if self.purpose == Purpose::Purge {
             return Ok(());
         }
-        let desired = self.desired(BTreeSet::new());
+        let desired = self.desired();
         Ok(self.kernel.converge_tables(&desired.tables)?)
     }
 
@@ -122,9 +123,11 @@ impl State {
 
     fn examine(&mut self) -> Result<Damage, Error> {
         self.kernel.validate_bridge()?;
-        let advertised = self.advertised()?;
-        let mut desired = self.desired(advertised);
-        let actual = self.kernel.observe(&desired.settings.keys().cloned().collect())?;
+        let observed = self.kernel.observe(&self.place.addresses)?;
+        self.surroundings = self.with_those_told(observed.surroundings);
+        let mut actual = observed.state;
+        let mut desired = self.desired();
+        actual.settings = self.kernel.settings(desired.settings.keys())?;
         // Where it was told not to listen, somebody else does; and links may be gone.
         desired.settings.retain(|name, _| {
             let listens = matches!(actual.settings.get(name).map(String::as_str), Some("1" | "2"));
@@ -140,7 +143,14 @@ impl State {
                 Some(sandbox) => damage.of_pods.entry(sandbox.clone()).or_default().push(change),
             }
         }
-        damage.of_pods.retain(|sandbox, changes| self.is_of_the_living(sandbox, changes));
+        for (sandbox, changes) in &mut damage.of_pods {
+            // Both ends change at once or not at all.
+            let is_known = self.namespaces.contains_key(sandbox);
+            changes.retain(|it| is_known || !matches!(it, Change::SetMtu { .. }));
+        }
+        damage.of_pods.retain(|sandbox, changes| {
+            !changes.is_empty() && self.is_of_the_living(sandbox, changes)
+        });
         damage.has_other_rules = self.kernel.has_other_rules(&desired.tables)?;
         Ok(damage)
     }
@@ -174,7 +184,7 @@ impl State {
         self.kernel.apply(&damage.shared, None)?;
         self.kernel.harden_bridge()?;
         if damage.has_other_rules {
-            let desired = self.desired(BTreeSet::new());
+            let desired = self.desired();
             self.kernel.converge_tables(&desired.tables)?;
         }
         Ok(())
@@ -225,21 +235,22 @@ impl State {
         });
     }
 
-    fn desired(&self, advertised: BTreeSet<String>) -> KernelState {
-        let node = self.this_node(self.records.sandboxes.clone(), advertised);
-        self.backend.desired(&node, &self.peers)
+    /// Tells also which peers are left out.
+    fn desired(&self) -> KernelState {
+        let node = self.this_node(self.records.sandboxes.clone());
+        let (ways, left_out) = paths::admit(self.backend, &node, &self.peers);
+        self.left_out.send_if_modified(|it| std::mem::replace(it, left_out.clone()) != left_out);
+        self.backend.desired(&node, &ways)
     }
 
-    /// Links on which the machine listens to routers, and those on which it did before we told it
-    /// to listen still.
-    fn advertised(&mut self) -> Result<BTreeSet<String>, Error> {
-        let mut links = self.kernel.advertised_links()?;
+    /// With links on which the machine listened to routers before we told it to listen still.
+    fn with_those_told(&self, mut surroundings: Surroundings) -> Surroundings {
         let told = self.records.settings_before.keys().filter_map(|it| {
             let link = it.strip_suffix(ACCEPT_ADVERTISEMENTS)?;
             Some(link.rsplit_once('/')?.1.to_owned())
         });
-        links.extend(told);
-        Ok(links)
+        surroundings.advertised.extend(told);
+        surroundings
     }
 
     /// Before a setting is changed for the first time, what it was is written down.

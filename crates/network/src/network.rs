@@ -11,18 +11,21 @@ use node_api::{ClusterId, Future, PodNetwork, SandboxId};
 use stdx::{Family, error_chain};
 use tokio::sync::watch;
 
-use crate::backends::{self, Backend};
 use crate::inherited::Inherited;
 use crate::kernel::{self, Kernel, PodNamespace};
 use crate::kernel_state::{Change, KernelState, LinkKind, changes};
-use crate::node::{Peer, PodRange, ThisNode, link_name};
+use crate::keys::{self, Keys};
+use crate::node::{Peer, PodRange, Surroundings, link_name};
+use crate::paths::{self, Backend, LeftOut};
 use crate::patience::Patience;
+use crate::place::Place;
 use crate::records::{Directory, Record, Records};
 use crate::{Config, addresses, follow, forwarding, host_ports, table};
 
 /// Implements [`PodNetwork`].
 pub struct Network {
     gateways: Vec<IpAddr>,
+    left_out: watch::Sender<Vec<LeftOut>>,
     state: Arc<Mutex<State>>,
     status: watch::Sender<Status>,
 }
@@ -33,7 +36,14 @@ pub(crate) struct State {
     pub(crate) cluster: ClusterId,
     pub(crate) bridge: String,
     pub(crate) ranges: Vec<PodRange>,
+    pub(crate) place: Place,
+    /// Those that were there before come first: what they have is not taken by others.
     pub(crate) peers: Vec<Peer>,
+    /// The kernel is as the peers were set last.
+    pub(crate) is_converged: bool,
+    pub(crate) left_out: watch::Sender<Vec<LeftOut>>,
+    pub(crate) keys: Option<Keys>,
+    pub(crate) surroundings: Surroundings,
     pub(crate) directory: Directory,
     pub(crate) inherited: Inherited,
     pub(crate) kernel: Kernel,
@@ -75,8 +85,8 @@ impl Network {
 
     fn of(state: State) -> Self {
         let gateways = state.ranges.iter().map(PodRange::gateway).collect();
-        let status = state.status.clone();
-        Self { gateways, state: Arc::new(Mutex::new(state)), status }
+        let (status, left_out) = (state.status.clone(), state.left_out.clone());
+        Self { gateways, left_out, state: Arc::new(Mutex::new(state)), status }
     }
 
     /// From now on whatever others break is mended as soon as the kernel tells of it.
@@ -90,8 +100,25 @@ impl Network {
         &self.gateways
     }
 
-    /// The other nodes, all of them, as they are now. Pods reach the pods of each when it returns;
-    /// on an error, of some. Refuses peers that the back end cannot reach, and then changes nothing.
+    /// Whether there are ways to other nodes at all.
+    pub fn has_peers(&self) -> bool {
+        lock(&self.state).backend.name() != paths::NONE
+    }
+
+    /// What other nodes need to know of this one: annotations of its Node. May change when peers
+    /// are set, and when [`Self::left_out`] does.
+    pub fn published(&self) -> BTreeMap<String, String> {
+        lock(&self.state).published()
+    }
+
+    /// Peers whose pods cannot be reached, and why; all others are served.
+    pub fn left_out(&self) -> watch::Receiver<Vec<LeftOut>> {
+        self.left_out.subscribe()
+    }
+
+    /// The Nodes, all of them, as they are now; this one is known by its name. Of two that want the
+    /// same, the one that has it keeps it, and else the first. Pods reach the pods of each that is
+    /// not left out when it returns; on an error, of some.
     pub fn set_peers(&self, peers: Vec<Peer>) -> Future<'_, ()> {
         self.run(move |state| lock(state).set_peers(peers))
     }
@@ -149,9 +176,20 @@ pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl State {
     fn open(config: Config, purpose: Purpose) -> Result<Self, node_api::Error> {
-        let backend = backends::find(&config.backend).map_err(node_api::Error::Refused)?;
+        let backend = paths::find(&config.backend).map_err(node_api::Error::Refused)?;
+        if config.has_direct_routes {
+            paths::validate_direct_routes(backend.name()).map_err(node_api::Error::Refused)?;
+        }
         validate_ranges(&config.ranges).map_err(node_api::Error::Refused)?;
         let mut kernel = Kernel::open(&config)?;
+        let keys = match purpose {
+            Purpose::Serve if backend.needs_keys() => {
+                let doing = "find the key of this node";
+                let keys = keys::load(&config.directory);
+                Some(keys.map_err(|err| node_api::Error::node(doing, err))?)
+            }
+            _ => None,
+        };
         if purpose == Purpose::Serve {
             kernel.validate_bridge()?;
         }
@@ -166,7 +204,12 @@ impl State {
             cluster: config.cluster,
             bridge: config.bridge,
             ranges: config.ranges,
+            place: Place::new(config.node, config.addresses, config.mtu, config.has_direct_routes),
             peers: Vec::new(),
+            is_converged: false,
+            left_out: watch::Sender::new(Vec::new()),
+            keys,
+            surroundings: Surroundings::default(),
             directory,
             inherited,
             kernel,
@@ -240,28 +283,7 @@ impl State {
     /// What the back end wants if there is this pod alone.
     fn desired_of(&self, sandbox: &SandboxId, record: &Record) -> KernelState {
         let pods = BTreeMap::from([(sandbox.clone(), record.clone())]);
-        self.backend.desired(&self.this_node(pods, BTreeSet::new()), &[])
-    }
-
-    pub(crate) fn this_node(
-        &self,
-        pods: BTreeMap<SandboxId, Record>,
-        advertised: BTreeSet<String>,
-    ) -> ThisNode {
-        let (bridge, ranges) = (self.bridge.clone(), self.ranges.clone());
-        ThisNode { cluster: self.cluster, bridge, ranges, pods, advertised }
-    }
-
-    fn set_peers(&mut self, peers: Vec<Peer>) -> Result<(), node_api::Error> {
-        let node = self.this_node(BTreeMap::new(), BTreeSet::new());
-        for peer in &peers {
-            self.backend.validate(&node, peer).map_err(node_api::Error::Refused)?;
-        }
-        if self.peers == peers {
-            return Ok(());
-        }
-        self.peers = peers;
-        self.converge()
+        self.backend.desired(&self.this_node(pods), &[])
     }
 
     fn validate_other_clusters(&mut self, host_ports: &[HostPort]) -> Result<(), node_api::Error> {
@@ -365,7 +387,8 @@ impl State {
         sandbox: &SandboxId,
         changes: &[Change],
     ) -> Result<(), kernel::Error> {
-        if !changes.iter().any(|it| matches!(it, Change::Connect { .. })) {
+        let is_in_pod = |it: &Change| matches!(it, Change::Connect { .. } | Change::SetMtu { .. });
+        if !changes.iter().any(is_in_pod) {
             return self.kernel.apply(changes, None);
         }
         let namespace = self.namespaces.get(sandbox).map(|it| it.open()).transpose();
@@ -399,37 +422,6 @@ impl State {
             self.kernel.forget_flows(pod)?;
         }
         Ok(())
-    }
-
-    fn purge(&mut self) -> Vec<node_api::Error> {
-        let mut errors = Vec::new();
-        let others = self.kernel.other_clusters().unwrap_or_else(|err| {
-            errors.push(err.into());
-            Vec::new()
-        });
-        // What pods of another cluster live by stays; it is theirs to put back, and they know what
-        // was before.
-        let settings = match others.is_empty() {
-            true => self.records.settings_before.clone(),
-            false => BTreeMap::new(),
-        };
-        if others.is_empty() {
-            errors.extend(self.inherited.remove().err());
-        }
-        let desired = KernelState { settings, ..KernelState::default() };
-        match self.kernel.observe(&desired.settings.keys().cloned().collect()) {
-            Ok(actual) => {
-                for change in changes(&actual, &desired) {
-                    let applied = self.kernel.apply([&change], None);
-                    errors.extend(applied.err().map(node_api::Error::from));
-                }
-            }
-            Err(err) => errors.push(err.into()),
-        }
-        errors.extend(self.kernel.purge_tables().err().map(node_api::Error::from));
-        self.records = Records::default();
-        errors.extend(self.directory.remove().err());
-        errors
     }
 }
 

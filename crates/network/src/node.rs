@@ -7,6 +7,7 @@ use node_api::{ClusterId, SandboxId};
 use stdx::{Cidr, Family};
 
 use crate::addresses;
+use crate::keys::Keys;
 use crate::records::Record;
 
 /// Addresses of pods, of one family.
@@ -28,18 +29,17 @@ impl PodRange {
     }
 }
 
-/// Another node of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A Node of the cluster, as its object says; this one is known by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// The Node's name, for messages.
+    /// The Node's name.
     pub node: String,
     pub pod_cidrs: Vec<Cidr>,
     /// Where it is in the network of the nodes.
     pub addresses: Vec<IpAddr>,
-    /// Where it is reached from other networks, if it is.
-    pub public_addresses: Vec<IpAddr>,
-    /// By what a back end that encrypts knows it.
-    pub public_key: Option<String>,
+    /// What it says of itself to others ([`crate::Network::published`]). Nobody has looked at it
+    /// yet.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Peer {
@@ -55,6 +55,33 @@ pub(crate) struct ThisNode {
     pub(crate) bridge: String,
     pub(crate) ranges: Vec<PodRange>,
     pub(crate) pods: BTreeMap<SandboxId, Record>,
+    /// Of pods' links.
+    pub(crate) mtu: u32,
+    /// Where peers find it: what it says of itself, and what is really its own; of each family at
+    /// the most one.
+    pub(crate) public: Vec<IpAddr>,
+    pub(crate) local: Vec<IpAddr>,
+    /// Of a back end that encrypts.
+    pub(crate) keys: Option<Keys>,
+    /// Peers on a network of this node are reached without a tunnel.
+    pub(crate) has_direct_routes: bool,
+    pub(crate) surroundings: Surroundings,
+}
+
+/// What is around the pod network in its network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// The largest packet that leaves by the way to other nodes.
+    pub(crate) mtu: Option<u32>,
+    /// All addresses of this machine.
+    pub(crate) addresses: BTreeSet<IpAddr>,
+    /// Networks of links that are not ours: who is there needs no router.
+    pub(crate) connected: BTreeSet<Cidr>,
+    /// Names of links of this cluster, and of others.
+    pub(crate) own_links: BTreeSet<String>,
+    pub(crate) other_links: BTreeSet<String>,
+    /// Numbers that VXLAN links of others have.
+    pub(crate) other_vnis: BTreeSet<u32>,
     /// Links on which the machine learns its way to the world from routers.
     pub(crate) advertised: BTreeSet<String>,
 }
@@ -63,16 +90,32 @@ impl ThisNode {
     pub(crate) fn range(&self, family: Family) -> Option<&PodRange> {
         self.ranges.iter().find(|it| it.family() == family)
     }
+
+    pub(crate) fn public(&self, family: Family) -> Option<IpAddr> {
+        self.public.iter().copied().find(|it| Family::of(*it) == family)
+    }
+
+    pub(crate) fn local(&self, family: Family) -> Option<IpAddr> {
+        self.local.iter().copied().find(|it| Family::of(*it) == family)
+    }
+
+    /// Whether no router is between it and this node.
+    pub(crate) fn is_connected_to(&self, address: IpAddr) -> bool {
+        self.surroundings.connected.iter().any(|it| it.contains(address))
+    }
 }
 
 /// The host's end of a pod's link: `veth` and eleven hexadecimal digits, as fifteen characters are
-/// the most that the kernel takes. The digits are of FNV-1a, which is the same in every version of
-/// this program.
+/// the most that the kernel takes.
 pub(crate) fn link_name(sandbox: &SandboxId) -> String {
-    let digest = sandbox.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
-        (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("veth{:011x}", digest >> 20)
+    format!("veth{:011x}", digest(sandbox.as_str().as_bytes()) >> 20)
+}
+
+/// FNV-1a, which is the same in every version of this program.
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
+        (digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -93,7 +136,15 @@ pub(crate) mod tests {
                 range("fd00:10:244:1::/64", "fd00:10:244::/56"),
             ],
             pods: BTreeMap::new(),
-            advertised: BTreeSet::new(),
+            mtu: 1450,
+            public: ["192.0.2.1", "fd00:2::1"].map(|it| it.parse().unwrap()).into(),
+            local: ["192.0.2.1", "fd00:2::1"].map(|it| it.parse().unwrap()).into(),
+            keys: None,
+            has_direct_routes: false,
+            surroundings: Surroundings {
+                connected: ["192.0.2.0/24", "fd00:2::/64"].map(|it| it.parse().unwrap()).into(),
+                ..Surroundings::default()
+            },
         }
     }
 
@@ -102,8 +153,7 @@ pub(crate) mod tests {
             node: node.into(),
             pod_cidrs: pod_cidrs.iter().map(|it| it.parse().unwrap()).collect(),
             addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
-            public_addresses: Vec::new(),
-            public_key: None,
+            annotations: BTreeMap::new(),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn desired(node: &ThisNode) -> KernelState {
             next: Next::Link { name: name.clone(), source: Some(*gateway) },
         };
         state.routes.extend(addresses.iter().map(to_pod));
-        state.links.extend(pod_link(addresses).map(|it| (name, it)));
+        state.links.extend(pod_link(node, addresses).map(|it| (name, it)));
     }
     for family in [Family::V4, Family::V6] {
         let pods = node.pods.values();
@@ -40,7 +40,7 @@ pub(crate) fn desired(node: &ThisNode) -> KernelState {
 fn bridge(node: &ThisNode) -> Link {
     let address = |it: IpAddr| (it, Family::of(it).bits());
     let addresses = node.ranges.iter().map(|it| address(it.gateway())).collect();
-    Link { kind: LinkKind::Bridge, is_up: true, addresses, neighbors: BTreeMap::new() }
+    Link { addresses, ..link(node, LinkKind::Bridge) }
 }
 
 /// Those of a family that the node has, each with its gateway.
@@ -50,12 +50,18 @@ fn with_gateways(node: &ThisNode, pod: &Record) -> Vec<(IpAddr, IpAddr)> {
 }
 
 /// `None` for a pod that has no address, which none has.
-fn pod_link(addresses: Vec<(IpAddr, IpAddr)>) -> Option<Link> {
+fn pod_link(node: &ThisNode, addresses: Vec<(IpAddr, IpAddr)>) -> Option<Link> {
     let (first, _) = *addresses.first()?;
     let (pod, host_hardware) = (hardware::of_pod(first), hardware::of_host(first));
     let neighbors = addresses.iter().map(|(address, _)| (*address, pod)).collect();
     let end = Some(PodEnd { hardware: pod, host_hardware, addresses });
-    Some(Link { kind: LinkKind::Pod { end }, is_up: true, addresses: BTreeSet::new(), neighbors })
+    Some(Link { neighbors, ..link(node, LinkKind::Pod { end }) })
+}
+
+/// With nothing on it.
+pub(crate) fn link(node: &ThisNode, kind: LinkKind) -> Link {
+    let (addresses, neighbors, forwards) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+    Link { kind, is_up: true, mtu: node.mtu, addresses, neighbors, forwards }
 }
 
 /// Without forwarding the kernel does not pass packets on between pods, nor between pods and the
@@ -67,7 +73,11 @@ fn settings(node: &ThisNode) -> BTreeMap<String, String> {
         settings.insert(forwarding(range.family()).to_owned(), "1".to_owned());
     }
     if node.range(Family::V6).is_some() {
-        let accept = node.advertised.iter().map(|it| (accept_advertisements(it), "2".to_owned()));
+        let accept = node
+            .surroundings
+            .advertised
+            .iter()
+            .map(|it| (accept_advertisements(it), "2".to_owned()));
         settings.extend(accept);
     }
     settings

@@ -17,6 +17,8 @@ use node_api::{PodRef, SandboxId};
 use serde::{Deserialize, Deserializer, Serialize};
 use stdx::Family;
 
+use crate::keys;
+
 const FILE_START: &str = "addresses-";
 const NEW: &str = "new";
 
@@ -119,6 +121,8 @@ impl Directory {
         for file in self.files()? {
             remove(fs::remove_file(&file), &file)?;
         }
+        keys::remove(&self.path)
+            .map_err(|err| node_api::Error::node("remove the key of this node", err))?;
         remove(fs::remove_dir(&self.path), &self.path)
     }
 

@@ -49,6 +49,9 @@ const PORT: &[Field] = &[Field::Protocol, Field::DestinationPort];
 const ADDRESS_AND_PORT: &[Field] = &[Field::Destination, Field::Protocol, Field::DestinationPort];
 const ENDS: &[Field] = &[Field::Source, Field::Destination];
 
+/// The chain of what is looked at first.
+const GUARD: &str = "guard";
+
 /// Before conntrack looks at packets (`NF_IP_PRI_RAW`).
 const PRIORITY_RAW: i32 = -300;
 
@@ -78,7 +81,7 @@ pub(crate) fn table<'a>(
 pub(crate) fn closed(family: Family, group: u32) -> Table {
     let comment = format!("pods do not speak {family}");
     let rules = vec![Rule::draft(family, comment).input_group(group).drop()];
-    let chains = BTreeMap::from([("guard".into(), guard(rules))]);
+    let chains = BTreeMap::from([(GUARD.into(), guard(rules))]);
     Table { chains, ..Table::default() }
 }
 
@@ -149,7 +152,7 @@ fn chains(range: &PodRange, group: u32) -> BTreeMap<String, Chain> {
     let mut first = vec![own_address(family, group), no_loopback(family, group)];
     first.extend((family == Family::V6).then(|| no_discovery(group)));
     BTreeMap::from([
-        ("guard".into(), guard(first)),
+        (GUARD.into(), guard(first)),
         ("host-ports-forwarded".into(), ports(HookPoint::Prerouting)),
         ("host-ports-local".into(), ports(HookPoint::Output)),
         ("sources".into(), sources),
@@ -200,6 +203,36 @@ fn no_discovery(group: u32) -> Rule {
     let verdict = Expression::Verdict(linux::netlink::nftables::Verdict::Drop);
     rule.expressions.push(verdict);
     rule
+}
+
+/// Who is no node must not send what nodes take for each other's: it would come out of the tunnel
+/// as a packet of any pod's. What a pod sends to another pod in tunnels of its own is its business.
+pub(crate) fn no_tunnels_of_pods(
+    range: &PodRange,
+    cluster: ClusterId,
+    protocol: u8,
+    port: Option<u16>,
+) -> Rule {
+    let draft = Rule::draft(range.family(), "pods do not speak as nodes")
+        .input_group(cluster.link_group())
+        .destination_not_in(range.cluster)
+        .protocol(protocol);
+    let Some(port) = port else { return draft.drop() };
+    let mut rule: Rule = draft.into();
+    let (base, into) = (Base::Transport, Register(0));
+    rule.expressions.push(Expression::Payload { base, offset: 2, length: 2, into });
+    let (comparison, value) = (Comparison::Equal, Value::raw(&port.to_be_bytes()));
+    rule.expressions.push(Expression::Compare { from: into, comparison, value });
+    rule.expressions.push(Expression::Verdict(linux::netlink::nftables::Verdict::Drop));
+    rule
+}
+
+/// Among the rules that are looked at first.
+pub(crate) fn add_guard(tables: &mut BTreeMap<Family, Table>, family: Family, rule: Rule) {
+    let chains = tables.get_mut(&family).map(|it| &mut it.chains);
+    if let Some(guard) = chains.and_then(|it| it.get_mut(GUARD)) {
+        guard.rules.push(rule);
+    }
 }
 
 /// From wherever the packet comes, if it is for the node itself. Answers to `::1` would not be

@@ -7,6 +7,7 @@ mod containers_left;
 mod derived_id;
 mod late_network;
 mod machine;
+mod peers;
 mod pod_ranges;
 mod purge;
 mod requirements;
@@ -60,7 +61,10 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
     let ranges = settings.node_cidrs.iter().zip(wholes);
     network::Config {
         cluster: settings.cluster,
-        backend: network::SINGLE_NODE.to_owned(),
+        node: settings.node_name.clone(),
+        addresses: settings.node_addresses(&[]),
+        backend: settings.network.to_owned(),
+        has_direct_routes: settings.has_direct_routes,
         bridge: settings.bridge.clone(),
         ranges: ranges.map(|(node, cluster)| PodRange { node: *node, cluster: *cluster }).collect(),
         directory: data_dir.join("network"),
@@ -108,6 +112,7 @@ pub(crate) struct Neighbors<'a> {
 pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Result<()> {
     let tasks = neighbors.tasks.child("network");
     neighbors.network.follow(&tasks).context("following the pod network")?;
+    follow_peers(settings, neighbors, &tasks);
     let dns = start_dns(settings, neighbors);
     let kubelet = start_kubelet(settings, neighbors);
     start_service_proxy(settings, neighbors);
@@ -116,6 +121,17 @@ pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Res
     let (dns, kubelet) = tokio::join!(dns, kubelet);
     dns?;
     kubelet
+}
+
+fn follow_peers(settings: &Settings, neighbors: &Neighbors<'_>, tasks: &Tasks) {
+    let server = &neighbors.api.server;
+    let node = User::new(format!("system:node:{}", settings.node_name), &["system:nodes"]);
+    let identities = peers::Identities {
+        network: &server.client(User::new("xebec:network", &[]), "xebec-network"),
+        node: &server.client(node, "xebec-network"),
+    };
+    let (network, name) = (neighbors.network, &settings.node_name);
+    peers::spawn(network, name, &identities, tasks, neighbors.world);
 }
 
 fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {

@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) container_runtime: Option<PathBuf>,
     /// For this start alone, as the next: nothing has to be found again by them.
     pub(crate) proxy_mode: &'static Mode,
+    /// How pods reach other nodes.
+    pub(crate) network: &'static str,
+    /// Without a tunnel where no router is between.
+    pub(crate) has_direct_routes: bool,
     pub(crate) allowed_unsafe_sysctls: Vec<Pattern>,
     pub(crate) gates: Gates,
 }
@@ -47,6 +51,8 @@ impl Settings {
             kubelet_port: node.kubelet_port,
             container_runtime: node.container_runtime.clone(),
             proxy_mode: backends::ALL[0],
+            network: network::NONE,
+            has_direct_routes: false,
             allowed_unsafe_sysctls: Vec::new(),
             gates: Gates::default(),
         }

@@ -24,6 +24,7 @@ mod images;
 mod isolation;
 mod jobs;
 mod mending;
+mod peers;
 mod pods;
 mod proxy;
 mod remote;

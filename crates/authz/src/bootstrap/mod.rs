@@ -21,6 +21,8 @@ pub(crate) const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate
 const RULES: &str = include_str!("rules.txt");
 /// What comes with metrics-server elsewhere.
 const METRICS: &str = include_str!("metrics.txt");
+/// What pod networks bring with them elsewhere.
+const NETWORK: &str = include_str!("network.txt");
 
 /// Every bootstrap object, each list sorted as the rules file has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,7 +50,9 @@ pub fn objects(gates: &Gates) -> Objects {
     for (_, rules) in GATED.iter().filter(|it| gates.is_enabled(it.0)) {
         objects.add(parse::parse(rules).expect("every file is checked by a test"));
     }
-    objects.add(parse::parse(METRICS).expect("every file is checked by a test"));
+    for ours in [METRICS, NETWORK] {
+        objects.add(parse::parse(ours).expect("every file is checked by a test"));
+    }
     aggregate(&mut objects.cluster_roles);
     objects
 }

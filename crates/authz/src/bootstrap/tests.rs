@@ -22,9 +22,9 @@ fn every_object_of_the_table_is_there() {
         objects.roles.len(),
         objects.role_bindings.len(),
     ];
-    // Upstream's own, its controllers', the one of cluster DNS that upstream's installers add, and
-    // the one of metrics-server.
-    assert_eq!(counts, [31 + 38 + 1 + 1, 12 + 38 + 1, 7, 7]);
+    // Upstream's own, its controllers', the one of cluster DNS that upstream's installers add, the
+    // one of metrics-server, and the one of the pod network.
+    assert_eq!(counts, [31 + 38 + 1 + 1 + 1, 12 + 38 + 1 + 1, 7, 7]);
     let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
     assert!(rules > 300, "{rules}");
 }
@@ -64,6 +64,27 @@ fn nodes_and_service_accounts_read_trust_bundles_while_the_gate_is_on() {
     assert_eq!(subjects, ["system:serviceaccounts"]);
     // And of the controller that publishes one.
     assert_eq!(objects(&off).cluster_role_bindings.len() + 2, bindings.len());
+}
+
+#[test]
+fn the_pod_network_reads_where_pods_are_and_what_policies_say_and_writes_nothing() {
+    let rules = role("xebec:network").rules.unwrap();
+    let allows = |verb: &str, group: &str, resource: &str| {
+        let attributes = Attributes::resource(verb, group, resource);
+        rules.iter().any(|it| rule::allows(it, &attributes))
+    };
+    for verb in ["get", "list", "watch"] {
+        for resource in ["namespaces", "nodes", "pods"] {
+            assert!(allows(verb, "", resource), "{verb} {resource}");
+        }
+        assert!(allows(verb, "networking.k8s.io", "networkpolicies"), "{verb}");
+    }
+    assert!(!allows("get", "", "secrets") && !allows("get", "", "nodes/proxy"));
+    assert!(!allows("update", "", "nodes") && !allows("delete", "", "pods"));
+    let bindings = objects(&Gates::default()).cluster_role_bindings;
+    let bound = bindings.iter().find(|it| it.role_ref.name == "xebec:network").unwrap();
+    let [subject] = bound.subjects.as_deref().unwrap() else { panic!("{bound:?}") };
+    assert_eq!((subject.kind.as_str(), subject.name.as_str()), ("User", "xebec:network"));
 }
 
 #[test]

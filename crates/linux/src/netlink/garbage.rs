@@ -2,7 +2,7 @@
 //! suite does with random bytes.
 
 use super::message::{Acknowledgment, split};
-use super::{Reply, conntrack, nftables, notices, route};
+use super::{Reply, conntrack, generic, nftables, notices, route, wireguard};
 
 /// A datagram of a dump of any family: messages, and in them whatever a reader looks for.
 pub fn dump(bytes: &[u8]) {
@@ -13,5 +13,7 @@ pub fn dump(bytes: &[u8]) {
         route::read_any(&reply);
         conntrack::read_any(&reply);
         nftables::read_any(&reply);
+        generic::read_any(&reply);
+        wireguard::read_any(&reply);
     }
 }

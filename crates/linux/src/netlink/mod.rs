@@ -1,4 +1,4 @@
-//! Links, addresses, routes, nftables and conntrack over netlink sockets.
+//! Links, addresses, routes, nftables, conntrack and WireGuard over netlink sockets.
 //!
 //! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for
 //! the kernel's answer. Sockets block: the kernel answers within the system call that asks, in
@@ -7,11 +7,13 @@
 pub mod attributes;
 pub mod conntrack;
 pub mod garbage;
+pub mod generic;
 pub mod message;
 pub mod nftables;
 pub mod notices;
 pub mod route;
 pub mod socket;
+pub mod wireguard;
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! What the kernel tells unasked: links, addresses, routes, settings and rules that somebody
-//! changed.
+//! What the kernel tells unasked: links, addresses, neighbors, routes, settings and rules that
+//! somebody changed.
 //!
 //! A notice says where to look, not what is there by now: read the state. When more happen than the
 //! queue holds, that is told once ([`Notice::Missed`]).
@@ -10,12 +10,12 @@ use rustix::io::Errno;
 
 use super::message::{Received, split};
 use super::nftables::NEW_GENERATION;
-use super::route::{Link, Route, addresses, links, routes};
+use super::route::{Link, Route, addresses, links, neighbors, routes};
 use super::{Attribute, Error, Family, Reply, Socket};
 
-/// `RTNLGRP_LINK`; `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_NETCONF`; the same of
+/// `RTNLGRP_LINK`, `RTNLGRP_NEIGH`; `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_ROUTE`, `RTNLGRP_IPV4_NETCONF`; the same of
 /// IPv6.
-const ROUTE_GROUPS: [u32; 7] = [1, 5, 7, 24, 9, 11, 25];
+const ROUTE_GROUPS: [u32; 8] = [1, 3, 5, 7, 24, 9, 11, 25];
 /// `NFNLGRP_NFTABLES`.
 const TABLE_GROUPS: [u32; 1] = [7];
 
@@ -33,6 +33,10 @@ pub enum Notice {
     Link(Link),
     /// Addresses of this link changed.
     Address {
+        link: u32,
+    },
+    /// What a link knows of its neighbors, or of where hardware addresses are, changed.
+    Neighbor {
         link: u32,
     },
     Route(Route),
@@ -55,7 +59,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Of links, addresses, routes and settings, of both families.
+    /// Of links, addresses, neighbors, routes and settings, of both families.
     pub fn of_links() -> Result<Self, Error> {
         Self::open(Family::Route, &ROUTE_GROUPS)
     }
@@ -101,6 +105,9 @@ fn read(received: Received<'_>) -> Option<Notice> {
         links::RTM_NEWLINK | links::RTM_DELLINK => links::read(&reply).map(Notice::Link),
         addresses::RTM_NEWADDR | addresses::RTM_DELADDR => {
             addresses::read(&reply).map(|it| Notice::Address { link: it.link })
+        }
+        neighbors::RTM_NEWNEIGH | neighbors::RTM_DELNEIGH => {
+            neighbors::read_link(&reply).map(|link| Notice::Neighbor { link })
         }
         routes::RTM_NEWROUTE | routes::RTM_DELROUTE => routes::read(&reply).map(Notice::Route),
         RTM_NEWNETCONF => Some(Notice::Setting),

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
+use rustix::net::netlink::{GENERIC, NETFILTER, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname,
@@ -66,6 +66,8 @@ pub enum Family {
     Route,
     /// nftables, conntrack.
     Netfilter,
+    /// Whatever has registered by name: WireGuard.
+    Generic,
 }
 
 #[derive(Debug)]
@@ -97,6 +99,7 @@ impl Socket {
             // NETLINK_ROUTE is zero, which is how no protocol is said.
             Family::Route => None,
             Family::Netfilter => Some(NETFILTER),
+            Family::Generic => Some(GENERIC),
         };
         let (domain, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let descriptor = socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?;

@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use linux::netlink::route::{
-    self, Destination, Link, LinkChange, Namespace, Neighbor, Peer, Scope, VethPair,
+    self, Destination, Forward, Link, LinkChange, Namespace, Neighbor, NewTunnel, Peer, Scope,
+    TunnelKind, VethPair,
 };
+use linux::netlink::wireguard::{Device, Wireguard};
 use linux::sysctl;
 use rustix::io::Errno;
 use stdx::Cidr;
 
 use super::pod::{POD_LINK, PodNamespace};
 use super::{Error, Kernel, delete_link, route_to};
-use crate::kernel_state::{Change, Next, PodEnd, Route};
+use crate::kernel_state::{Change, LinkKind, Next, PodEnd, Route};
 
 pub(super) const UP: LinkChange =
     LinkChange { is_up: Some(true), mtu: None, address: None, group: None, master: None };
@@ -48,36 +50,29 @@ impl Kernel {
             Change::Set { name, value } => {
                 self.namespace.run(|| sysctl::write(name, value))??;
             }
-            Change::CreateBridge { link } => {
-                self.routes.create_bridge(link, self.cluster.link_group(), self.mtu)?;
-                let bridge = self.find(link, found)?.clone();
-                self.harden(&bridge)?;
+            Change::Create { link, kind, mtu } => self.create(link, kind, *mtu, found)?,
+            Change::Remake { link, kind, mtu } => {
+                found.0.remove(link);
+                delete_link(&mut self.routes, self.cluster, link)?;
+                self.create(link, kind, *mtu, found)?;
             }
-            Change::Connect { link, end } => {
+            Change::Connect { link, end, mtu } => {
                 let pod = pod.ok_or_else(|| Error::NoLink(link.clone()))?;
-                self.connect(link, end, pod, found)?;
+                self.connect(link, (end, *mtu), pod, found)?;
             }
+            Change::SetMtu { link, mtu } => {
+                if let Some(pod) = pod {
+                    pod.set_mtu(*mtu)?;
+                }
+                let link = self.find(link, found)?.clone();
+                let change = LinkChange { mtu: Some(*mtu), ..LinkChange::default() };
+                self.routes.change_link(&link, change)?;
+            }
+            Change::Configure { link, device, .. } => self.configure(link, device)?,
             Change::BringUp { link } => {
                 let link = self.find(link, found)?.clone();
                 self.harden(&link)?;
                 self.routes.change_link(&link, UP)?;
-            }
-            Change::AddAddress { link, address, prefix_length } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.add_address(&link, *address, *prefix_length)?;
-            }
-            Change::DeleteAddress { link, address, prefix_length } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.delete_address(&link, *address, *prefix_length)?;
-            }
-            Change::PutNeighbor { link, address, hardware } => {
-                let link = self.find(link, found)?.clone();
-                let neighbor = Neighbor { address: *address, hardware_address: *hardware };
-                self.routes.put_neighbor(&link, neighbor)?;
-            }
-            Change::DeleteNeighbor { link, address } => {
-                let link = self.find(link, found)?.clone();
-                self.routes.delete_neighbor(&link, *address)?;
             }
             Change::PutRoute(route) => {
                 let route = self.put_of(route, found)?;
@@ -93,6 +88,41 @@ impl Kernel {
                 found.0.remove(link);
                 delete_link(&mut self.routes, self.cluster, link)?;
             }
+            Change::AddAddress { link, .. }
+            | Change::DeleteAddress { link, .. }
+            | Change::PutNeighbor { link, .. }
+            | Change::DeleteNeighbor { link, .. }
+            | Change::PutForward { link, .. }
+            | Change::DeleteForward { link, .. } => {
+                let link = self.find(link, found)?.clone();
+                self.apply_on(&link, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the link has and knows.
+    fn apply_on(&mut self, link: &Link, change: &Change) -> Result<(), Error> {
+        let routes = &mut self.routes;
+        match change {
+            Change::AddAddress { address, prefix_length, .. } => {
+                routes.add_address(link, *address, *prefix_length)?;
+            }
+            Change::DeleteAddress { address, prefix_length, .. } => {
+                routes.delete_address(link, *address, *prefix_length)?;
+            }
+            Change::PutNeighbor { address, hardware, .. } => {
+                let neighbor = Neighbor { address: *address, hardware_address: *hardware };
+                routes.put_neighbor(link, neighbor)?;
+            }
+            Change::DeleteNeighbor { address, .. } => routes.delete_neighbor(link, *address)?,
+            Change::PutForward { hardware, remote, .. } => {
+                let (hardware_address, vni) = (*hardware, remote.vni);
+                let forward = Forward { hardware_address, remote: remote.address, vni };
+                routes.put_forward(link, &forward)?;
+            }
+            Change::DeleteForward { hardware, .. } => routes.delete_forward(link, *hardware)?,
+            _ => {}
         }
         Ok(())
     }
@@ -117,6 +147,11 @@ impl Kernel {
                 let route = route_to(destination, Some(link));
                 route::Route { scope: Scope::Link, source: *source, ..route }
             }
+            Next::Onlink { name, gateway } => {
+                let link = self.find(name, found)?.index;
+                let route = route_to(destination, Some(link));
+                route::Route { gateway: Some(*gateway), is_onlink: true, ..route }
+            }
             Next::Gateway(gateway) => {
                 route::Route { gateway: Some(*gateway), metric, ..route_to(destination, None) }
             }
@@ -124,12 +159,54 @@ impl Kernel {
         })
     }
 
+    /// A bridge is up and hardened; another link is when it is brought up.
+    fn create(
+        &mut self,
+        link: &str,
+        kind: &LinkKind,
+        mtu: u32,
+        found: &mut Found,
+    ) -> Result<(), Error> {
+        let group = self.cluster.link_group();
+        let (kind, address) = match kind {
+            LinkKind::Bridge | LinkKind::Pod { .. } => {
+                self.routes.create_bridge(link, group, mtu)?;
+                let bridge = self.find(link, found)?.clone();
+                return self.harden(&bridge);
+            }
+            LinkKind::Vxlan { vxlan, hardware } => (TunnelKind::Vxlan(*vxlan), Some(*hardware)),
+            LinkKind::Ipip { local } => (TunnelKind::Ipip { local: *local }, None),
+            LinkKind::Wireguard(_) => (TunnelKind::Wireguard, None),
+        };
+        let tunnel = NewTunnel { name: link, group, mtu: Some(mtu), address, kind };
+        self.routes.create_tunnel(&tunnel).map_err(|source| {
+            if source.is(Errno::OPNOTSUPP) {
+                return Error::NoKind { kind: kind.name(), source };
+            }
+            if source.is(Errno::EXIST) {
+                return Error::TakenLink { name: link.to_owned(), cluster: self.cluster, source };
+            }
+            source.into()
+        })
+    }
+
+    fn configure(&mut self, link: &str, device: &Device) -> Result<(), Error> {
+        let path = self.namespace();
+        if self.wireguard.is_none() {
+            self.wireguard = Wireguard::open_in(&path)?;
+        }
+        match &mut self.wireguard {
+            Some(wireguard) => Ok(wireguard.converge(link, device)?),
+            None => Err(Error::NoLink(link.to_owned())),
+        }
+    }
+
     /// Makes the pair, and all that the pod needs to send and receive. The host's end hears nothing
     /// yet while it is hardened: the other end is not up.
     fn connect(
         &mut self,
         link: &str,
-        end: &PodEnd,
+        (end, mtu): (&PodEnd, u32),
         pod: &mut PodNamespace<'_>,
         found: &mut Found,
     ) -> Result<(), Error> {
@@ -139,7 +216,7 @@ impl Kernel {
             name: link,
             address: end.host_hardware,
             group: self.cluster.link_group(),
-            mtu: self.mtu,
+            mtu,
             peer: Peer {
                 name: POD_LINK,
                 address: end.hardware,

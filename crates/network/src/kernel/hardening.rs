@@ -43,7 +43,7 @@ impl Kernel {
 
     pub(super) fn harden(&mut self, link: &Link) -> Result<(), Error> {
         let of_pod = [(Ipv4Setting::RouteLocalnet, 1)];
-        let is_pods = link.name != self.bridge;
+        let is_pods = link.kind.as_deref() == Some("veth");
         let settings = IPV4.iter().chain(of_pod.iter().filter(|_| is_pods));
         let settings: Vec<_> = settings.copied().collect();
         self.routes.set_ipv4(link, &settings)?;

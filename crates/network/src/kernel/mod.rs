@@ -10,11 +10,13 @@ mod pod;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linux::netlink::conntrack::Conntrack;
 use linux::netlink::nftables::{self, Nftables, Table};
 use linux::netlink::notices::{Notice, Notices};
 use linux::netlink::route::{Destination, Link, Route, RouteSocket, Scope};
+use linux::netlink::wireguard::Wireguard;
 use linux::network_namespace::{self, NetworkNamespace};
 use linux::{netlink, sysctl};
 use node_api::ClusterId;
@@ -29,7 +31,6 @@ use crate::{Config, host_ports, table};
 
 /// Routes of ours carry this number, which nobody else has in iproute2's `rt_protos`.
 const PROTOCOL: u8 = 120;
-const MTU: u32 = 1500;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -54,6 +55,23 @@ pub(crate) enum Error {
     ForeignBridge { name: String, group: u32, cluster: ClusterId },
     #[error("link {0} is gone")]
     NoLink(String),
+    #[error(
+        "this kernel has no links of kind {kind}: load the module {kind} (`modprobe {kind}`), or choose another --network"
+    )]
+    NoKind {
+        kind: &'static str,
+        #[source]
+        source: netlink::Error,
+    },
+    #[error(
+        "{name} is not of this cluster ({cluster}), or somebody else has what only one link can have:          look for it with `ip -d link`"
+    )]
+    TakenLink {
+        name: String,
+        cluster: ClusterId,
+        #[source]
+        source: netlink::Error,
+    },
     #[error("change the pod's own network")]
     InPod(#[source] netlink::Error),
 }
@@ -92,19 +110,23 @@ pub(crate) struct Kernel {
     bridge: String,
     /// Of pods' addresses.
     families: Vec<Family>,
-    mtu: u32,
+    /// Opened when there is the first such link: the kernel's module comes with it.
+    wireguard: Option<Wireguard>,
+    watched: Arc<Mutex<Watched>>,
+}
+
+/// Indices of links of which notices are about us: ours, and those by which nodes are reached.
+#[derive(Debug, Default)]
+struct Watched {
+    own: BTreeSet<u32>,
+    uplinks: BTreeSet<u32>,
 }
 
 impl Kernel {
-    /// In the network namespace of the calling thread. Without an MTU, that of the way to the
-    /// world. Changes nothing yet.
+    /// In the network namespace of the calling thread. Changes nothing yet.
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
         let cluster = config.cluster;
-        let mut routes = RouteSocket::open()?;
-        let mtu = match config.mtu {
-            Some(mtu) => mtu,
-            None => routes.default_interface()?.map_or(MTU, |it| it.mtu),
-        };
+        let routes = RouteSocket::open()?;
         let mut tables =
             BTreeMap::from([(Family::V4, Nftables::open(table::id(cluster, Family::V4))?)]);
         let families: Vec<_> = config.ranges.iter().map(|it| it.node.family()).collect();
@@ -121,7 +143,8 @@ impl Kernel {
             bridge: config.bridge.clone(),
             families,
             routes,
-            mtu,
+            wireguard: None,
+            watched: Arc::default(),
         })
     }
 
@@ -217,6 +240,7 @@ impl Kernel {
             bridge: self.bridge.clone(),
             table: table::id(self.cluster, Family::V4).name.into_owned(),
             ports: self.tables.values().map(Nftables::port).collect(),
+            watched: Arc::clone(&self.watched),
         };
         Ok((links, tables, ours))
     }
@@ -267,14 +291,18 @@ pub(crate) struct Ours {
     table: String,
     /// Of the sockets by which we change the tables ourselves.
     ports: Vec<u32>,
+    watched: Arc<Mutex<Watched>>,
 }
 
 impl Ours {
     pub(crate) fn concerns(&self, notice: &Notice) -> bool {
         match notice {
             Notice::Link(link) => {
-                link.group == self.cluster.link_group() || link.name == self.bridge
+                link.group == self.cluster.link_group()
+                    || link.name == self.bridge
+                    || lock(&self.watched).uplinks.contains(&link.index)
             }
+            Notice::Neighbor { link } => lock(&self.watched).own.contains(link),
             Notice::Route(route) => route.protocol == PROTOCOL,
             Notice::Table { name, port } => *name == self.table && !self.ports.contains(port),
             Notice::Address { .. } | Notice::Setting | Notice::Missed => true,
@@ -291,6 +319,19 @@ fn delete_link(routes: &mut RouteSocket, cluster: ClusterId, name: &str) -> Resu
 }
 
 fn route_to(destination: Destination, link: Option<u32>) -> Route {
-    let scope = Scope::Universe;
-    Route { destination, link, gateway: None, source: None, scope, metric: 0, protocol: PROTOCOL }
+    Route {
+        destination,
+        link,
+        gateway: None,
+        is_onlink: false,
+        source: None,
+        scope: Scope::Universe,
+        metric: 0,
+        protocol: PROTOCOL,
+    }
+}
+
+/// Indices are whole whatever happened to who wrote them.
+fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    watched.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,47 +1,144 @@
-//! What is in the kernel of ours.
+//! What is in the kernel of ours, and around it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use linux::netlink::route::{self, Destination};
+use linux::netlink::route::{self, Address, Destination, TunnelKind};
+use linux::netlink::wireguard::{Device, Wireguard};
 use linux::sysctl;
 use stdx::Cidr;
 
 use super::pod::{POD_LINK, PodNamespace};
-use super::{Error, Kernel, PROTOCOL};
-use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Route};
+use super::{Error, Kernel, PROTOCOL, Watched, lock};
+use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Remote, Route};
+use crate::node::Surroundings;
+
+/// Without rules and settings.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) state: KernelState,
+    pub(crate) surroundings: Surroundings,
+}
 
 impl Kernel {
-    /// All of it, without rules; and these settings.
-    pub(crate) fn observe(&mut self, settings: &BTreeSet<String>) -> Result<KernelState, Error> {
+    /// `local`: addresses of this node by which others reach it.
+    pub(crate) fn observe(&mut self, local: &[IpAddr]) -> Result<Observed, Error> {
         let links = self.routes.links()?;
         let addresses = self.routes.addresses()?;
-        let neighbors = self.routes.permanent_neighbors()?;
         let routes = self.routes.routes()?;
-        let mut state = KernelState::default();
-        let mut names = BTreeMap::new();
-        for link in links.into_iter().filter(|it| self.is_ours(it)) {
-            let is_veth = link.kind.as_deref() == Some("veth");
-            let kind = match link.name == self.bridge {
-                true => LinkKind::Bridge,
-                false if is_veth => LinkKind::Pod { end: None },
-                false => continue,
+        let surroundings = self.surroundings(&links, &addresses, &routes, local);
+        let (ours, _): (Vec<_>, Vec<_>) = links.iter().partition(|it| self.is_ours(it));
+        let mut state = KernelState { links: self.read_links(&ours)?, ..KernelState::default() };
+        let names: BTreeMap<_, _> = ours.iter().map(|it| (it.index, it.name.clone())).collect();
+        for it in &addresses {
+            let Some(link) = names.get(&it.link).and_then(|it| state.links.get_mut(it)) else {
+                continue;
             };
-            let of_link = addresses.iter().filter(|it| it.link == link.index);
             // Nobody gave it link-local ones of IPv6; the kernel did, of which we do not speak.
-            let of_link = of_link.filter(|it| it.address.is_ipv4() || it.scope == 0);
-            let known = neighbors.iter().filter(|(index, _)| *index == link.index);
-            let found = Link {
-                kind,
-                is_up: link.is_up,
-                addresses: of_link.map(|it| (it.address, it.prefix_length)).collect(),
-                neighbors: known.map(|(_, it)| (it.address, it.hardware_address)).collect(),
-            };
-            names.insert(link.index, link.name.clone());
-            state.links.insert(link.name, found);
+            if it.address.is_ipv4() || it.scope == 0 {
+                link.addresses.insert((it.address, it.prefix_length));
+            }
+        }
+        for (index, it) in self.routes.permanent_neighbors()? {
+            if let Some(link) = names.get(&index).and_then(|it| state.links.get_mut(it)) {
+                link.neighbors.insert(it.address, it.hardware_address);
+            }
+        }
+        if state.links.values().any(|it| matches!(it.kind, LinkKind::Vxlan { .. })) {
+            for (index, it) in self.routes.forwards()? {
+                if let Some(link) = names.get(&index).and_then(|it| state.links.get_mut(it)) {
+                    let remote = Remote { address: it.remote, vni: it.vni };
+                    link.forwards.insert(it.hardware_address, remote);
+                }
+            }
         }
         state.routes = routes.iter().filter_map(|it| self.read_route(it, &names)).collect();
-        state.settings = self.namespace.run(|| read_settings(settings))??;
-        Ok(state)
+        Ok(Observed { state, surroundings })
+    }
+
+    /// Those of these names that this kernel has.
+    pub(crate) fn settings<'a>(
+        &self,
+        names: impl Iterator<Item = &'a String> + Send,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        Ok(self.namespace.run(|| read_settings(names))??)
+    }
+
+    fn read_links(&mut self, ours: &[&route::Link]) -> Result<BTreeMap<String, Link>, Error> {
+        let mut links = BTreeMap::new();
+        for link in ours {
+            let is_veth = link.kind.as_deref() == Some("veth");
+            let kind = match (&link.tunnel, link.address) {
+                _ if link.name == self.bridge => LinkKind::Bridge,
+                _ if is_veth => LinkKind::Pod { end: None },
+                (Some(TunnelKind::Vxlan(vxlan)), Some(hardware)) => {
+                    LinkKind::Vxlan { vxlan: *vxlan, hardware }
+                }
+                (Some(TunnelKind::Ipip { local }), _) => LinkKind::Ipip { local: *local },
+                (Some(TunnelKind::Wireguard), _) => {
+                    LinkKind::Wireguard(self.observe_device(&link.name)?)
+                }
+                _ => continue,
+            };
+            let (addresses, neighbors, forwards) =
+                (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+            let (is_up, mtu) = (link.is_up, link.mtu);
+            let found = Link { kind, is_up, mtu, addresses, neighbors, forwards };
+            links.insert(link.name.clone(), found);
+        }
+        Ok(links)
+    }
+
+    fn observe_device(&mut self, link: &str) -> Result<Device, Error> {
+        let path = self.namespace();
+        if self.wireguard.is_none() {
+            self.wireguard = Wireguard::open_in(&path)?;
+        }
+        match &mut self.wireguard {
+            Some(wireguard) => Ok(wireguard.observe(link)?),
+            None => Ok(Device::default()),
+        }
+    }
+
+    fn surroundings(
+        &self,
+        links: &[route::Link],
+        addresses: &[Address],
+        routes: &[route::Route],
+        local: &[IpAddr],
+    ) -> Surroundings {
+        let own: BTreeSet<u32> =
+            links.iter().filter(|it| self.is_ours(it)).map(|it| it.index).collect();
+        let uplinks = uplinks(addresses, routes, local);
+        let of_others = || links.iter().filter(|it| !own.contains(&it.index));
+        let up: BTreeSet<u32> = of_others().filter(|it| it.is_up).map(|it| it.index).collect();
+        let is_network = |it: &&Address| {
+            let is_alone = it.prefix_length == stdx::Family::of(it.address).bits();
+            it.scope == 0 && up.contains(&it.link) && !is_alone && !it.address.is_loopback()
+        };
+        let networks = addresses.iter().filter(is_network);
+        let learned = routes.iter().filter(|it| it.protocol == route::Route::ADVERTISED);
+        let learned: BTreeSet<u32> = learned.filter_map(|it| it.link).collect();
+        let names = |is_it: &dyn Fn(&route::Link) -> bool| -> BTreeSet<String> {
+            links.iter().filter(|it| is_it(it)).map(|it| it.name.clone()).collect()
+        };
+        let vni = |it: &route::Link| match it.tunnel {
+            Some(TunnelKind::Vxlan(vxlan)) => Some(vxlan.vni),
+            _ => None,
+        };
+        let surroundings = Surroundings {
+            mtu: links.iter().filter(|it| uplinks.contains(&it.index)).map(|it| it.mtu).min(),
+            addresses: addresses.iter().map(|it| it.address).collect(),
+            connected: networks
+                .filter_map(|it| Cidr::containing(it.address, it.prefix_length))
+                .collect(),
+            own_links: names(&|it| own.contains(&it.index)),
+            other_links: names(&|it| !own.contains(&it.index)),
+            other_vnis: of_others().filter_map(vni).collect(),
+            advertised: names(&|it| learned.contains(&it.index)),
+        };
+        *lock(&self.watched) = Watched { own, uplinks };
+        surroundings
     }
 
     /// `None`: not ours. Those on our links are, whoever made them, but for what the kernel makes
@@ -51,7 +148,11 @@ impl Kernel {
         let destination = Cidr::containing(address, prefix_length)?;
         if let Some(name) = route.link.and_then(|it| names.get(&it)) {
             let is_kernels = route.protocol == route::Route::OF_KERNEL && address.is_ipv6();
-            let next = Next::Link { name: name.clone(), source: route.source };
+            let name = name.clone();
+            let next = match route.gateway {
+                Some(gateway) => Next::Onlink { name, gateway },
+                None => Next::Link { name, source: route.source },
+            };
             return (!is_kernels).then_some(Route { destination, next });
         }
         let is_ours = route.protocol == PROTOCOL && route.metric == self.cluster.link_group();
@@ -61,18 +162,6 @@ impl Kernel {
             (Some(_), None) => return None,
         };
         is_ours.then_some(Route { destination, next })
-    }
-
-    /// Links by which this machine learned routes from routers.
-    pub(crate) fn advertised_links(&mut self) -> Result<BTreeSet<String>, Error> {
-        let routes = self.routes.routes()?;
-        let learned = routes.iter().filter(|it| it.protocol == route::Route::ADVERTISED);
-        let learned: BTreeSet<u32> = learned.filter_map(|it| it.link).collect();
-        if learned.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let links = self.routes.links()?.into_iter();
-        Ok(links.filter(|it| learned.contains(&it.index)).map(|it| it.name).collect())
     }
 
     /// What of one pod's link is surely there, with two questions: whether it is this one, with its
@@ -89,16 +178,36 @@ impl Kernel {
         let is_its_end = in_pod.is_some_and(|it| it.address == Some(end.hardware));
         let link = self.routes.link(name)?.filter(|it| is_its_end && self.is_ours(it));
         if let Some(link) = link {
-            let (addresses, neighbors) = (BTreeSet::new(), BTreeMap::new());
+            let (addresses, neighbors, forwards) =
+                (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
             let kind = LinkKind::Pod { end: None };
-            let found = Link { kind, is_up: link.is_up, addresses, neighbors };
+            let (is_up, mtu) = (link.is_up, link.mtu);
+            let found = Link { kind, is_up, mtu, addresses, neighbors, forwards };
             state.links.insert(link.name, found);
         }
         Ok(state)
     }
 }
 
-fn read_settings(names: &BTreeSet<String>) -> Result<BTreeMap<String, String>, sysctl::Error> {
+/// The links that have the addresses by which others reach this node; without such, those by which
+/// it reaches the world.
+fn uplinks(addresses: &[Address], routes: &[route::Route], local: &[IpAddr]) -> BTreeSet<u32> {
+    let of_addresses = addresses.iter().filter(|it| local.contains(&it.address));
+    let found: BTreeSet<u32> = of_addresses.map(|it| it.link).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let defaults = [Destination::DEFAULT, Destination::DEFAULT_IPV6].into_iter();
+    let best = |default: Destination| {
+        let of_it = routes.iter().filter(|it| it.destination == default && it.link.is_some());
+        of_it.min_by_key(|it| it.metric)?.link
+    };
+    defaults.filter_map(best).take(1).collect()
+}
+
+fn read_settings<'a>(
+    names: impl Iterator<Item = &'a String>,
+) -> Result<BTreeMap<String, String>, sysctl::Error> {
     let mut settings = BTreeMap::new();
     for name in names {
         if let Some(value) = sysctl::read(name)? {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::path::PathBuf;
 
-use linux::netlink::route::{Destination, Link, Neighbor, Route, RouteSocket, Scope};
+use linux::netlink::route::{Destination, Link, LinkChange, Neighbor, Route, RouteSocket, Scope};
 use linux::{netlink, network_namespace, sysctl};
 use rustix::io::Errno;
 use stdx::Family;
@@ -38,6 +38,13 @@ impl<'a> PodNamespace<'a> {
             }
             result => result.map_err(Error::InPod),
         }
+    }
+
+    /// Of the pod's end of its link.
+    pub(super) fn set_mtu(&mut self, mtu: u32) -> Result<(), Error> {
+        let Some(link) = self.socket.link(POD_LINK).map_err(Error::InPod)? else { return Ok(()) };
+        let change = LinkChange { mtu: Some(mtu), ..LinkChange::default() };
+        self.socket.change_link(&link, change).map_err(Error::InPod)
     }
 }
 

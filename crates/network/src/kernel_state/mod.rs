@@ -1,5 +1,5 @@
-//! What of the pod network is in the kernel: links, addresses, neighbors, routes, rules and
-//! settings, of both families. Pure.
+//! What of the pod network is in the kernel: links by kind, addresses, neighbors, forwarding
+//! entries, routes, rules and settings, of both families. Pure.
 //!
 //! A back end says with it what should be, the kernel is described with it as it is, and
 //! [`changes`] says how to come from one to the other. (Rules are compared by
@@ -10,10 +10,11 @@ mod changes;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use linux::netlink::nftables::Table;
-use linux::netlink::route::HardwareAddress;
+use linux::netlink::route::{HardwareAddress, Vxlan};
+use linux::netlink::wireguard;
 use stdx::{Cidr, Family};
 
 pub(crate) use changes::{Change, changes};
@@ -33,10 +34,21 @@ pub(crate) struct KernelState {
 pub(crate) struct Link {
     pub(crate) kind: LinkKind,
     pub(crate) is_up: bool,
+    pub(crate) mtu: u32,
     /// With the lengths of their prefixes.
     pub(crate) addresses: BTreeSet<(IpAddr, u8)>,
     /// Whom it knows for good, so that it need not ask.
     pub(crate) neighbors: BTreeMap<IpAddr, HardwareAddress>,
+    /// To which machine it sends what is for a hardware address.
+    pub(crate) forwards: BTreeMap<HardwareAddress, Remote>,
+}
+
+/// Another machine, as a VXLAN link knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) address: IpAddr,
+    /// `None`: the link's own.
+    pub(crate) vni: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +61,29 @@ pub(crate) enum LinkKind {
         /// there.
         end: Option<PodEnd>,
     },
+    Vxlan {
+        vxlan: Vxlan,
+        hardware: HardwareAddress,
+    },
+    Ipip {
+        local: Ipv4Addr,
+    },
+    Wireguard(wireguard::Device),
+}
+
+impl LinkKind {
+    /// Whether one that is there can be made this one, whatever is on it.
+    fn becomes(&self, desired: &Self) -> bool {
+        match (self, desired) {
+            (Self::Bridge, Self::Bridge)
+            | (Self::Pod { .. }, Self::Pod { .. })
+            | (Self::Wireguard(_), Self::Wireguard(_)) => true,
+            (Self::Vxlan { .. }, Self::Vxlan { .. }) | (Self::Ipip { .. }, Self::Ipip { .. }) => {
+                self == desired
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The other end of a pod's link, in the pod. Everything else is behind the gateways, whose
@@ -73,6 +108,8 @@ pub(crate) enum Next {
     Link { name: String, source: Option<IpAddr> },
     /// Another node, on whatever link it is.
     Gateway(IpAddr),
+    /// Somebody who is behind one of our links, though no address of it says so.
+    Onlink { name: String, gateway: IpAddr },
     /// Who sends there, and has no better route, is told at once that nobody is there.
     Nowhere,
 }
@@ -84,7 +121,7 @@ impl Route {
 
     pub(crate) fn link(&self) -> Option<&str> {
         match &self.next {
-            Next::Link { name, .. } => Some(name),
+            Next::Link { name, .. } | Next::Onlink { name, .. } => Some(name),
             Next::Gateway(_) | Next::Nowhere => None,
         }
     }

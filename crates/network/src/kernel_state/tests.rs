@@ -20,19 +20,53 @@ fn over(link: &str, destination: &str) -> Route {
     Route { destination, next: Next::Link { name: link.into(), source: None } }
 }
 
+fn link(kind: LinkKind) -> Link {
+    let (addresses, neighbors) = (BTreeSet::new(), BTreeMap::new());
+    Link { kind, is_up: true, mtu: 1450, addresses, neighbors, forwards: BTreeMap::new() }
+}
+
+fn vxlan(vni: u32) -> LinkKind {
+    let local = ip("192.0.2.1");
+    let vxlan = Vxlan { vni, port: 8472, local, is_learning: false };
+    LinkKind::Vxlan { vxlan, hardware: HardwareAddress([6; 6]) }
+}
+
+fn wireguard(peers: &[(u8, &str)]) -> LinkKind {
+    let peer = |(key, endpoint): &(u8, &str)| {
+        let endpoint = Some(endpoint.parse().unwrap());
+        (wireguard::Key([*key; 32]), wireguard::Peer { endpoint, allowed: BTreeSet::new() })
+    };
+    let peers = peers.iter().map(peer).collect();
+    LinkKind::Wireguard(wireguard::Device { private_key: None, listen_port: 51820, peers })
+}
+
+/// The state with a tunnel to one other node.
+fn with_tunnel(kind: LinkKind) -> KernelState {
+    let mut state = desired();
+    let gateway = ip("10.0.7.0");
+    let remote = Remote { address: ip("192.0.2.7"), vni: None };
+    let tunnel = Link {
+        addresses: BTreeSet::from([(ip("10.0.0.0"), 32)]),
+        neighbors: BTreeMap::from([(gateway, HardwareAddress([7; 6]))]),
+        forwards: BTreeMap::from([(HardwareAddress([7; 6]), remote)]),
+        ..link(kind)
+    };
+    state.links.insert("flannel.1".into(), tunnel);
+    let next = Next::Onlink { name: "flannel.1".into(), gateway };
+    state.routes.insert(Route { destination: "10.0.7.0/24".parse().unwrap(), next });
+    state
+}
+
 /// A bridge and a pod, of both families.
 fn desired() -> KernelState {
     let bridge = Link {
         kind: LinkKind::Bridge,
-        is_up: true,
         addresses: BTreeSet::from([(ip("10.0.0.1"), 32), (ip("fd00::1"), 128)]),
-        neighbors: BTreeMap::new(),
+        ..link(LinkKind::Bridge)
     };
     let pod = Link {
-        kind: LinkKind::Pod { end: Some(end()) },
-        is_up: true,
-        addresses: BTreeSet::new(),
         neighbors: BTreeMap::from([(ip("10.0.0.2"), POD_HARDWARE), (ip("fd00::2"), POD_HARDWARE)]),
+        ..link(LinkKind::Pod { end: Some(end()) })
     };
     KernelState {
         links: BTreeMap::from([("xebec0".into(), bridge), ("veth1".into(), pod)]),
@@ -50,7 +84,14 @@ fn desired() -> KernelState {
 fn show(change: &Change) -> String {
     match change {
         Change::Set { name, value } => format!("set {name} {value}"),
-        Change::CreateBridge { link } => format!("create {link}"),
+        Change::Create { link, .. } => format!("create {link}"),
+        Change::Remake { link, .. } => format!("make {link} anew"),
+        Change::SetMtu { link, mtu } => format!("mtu {mtu} {link}"),
+        Change::Configure { link, is_fault, .. } => format!("configure {link} {is_fault}"),
+        Change::PutForward { link, hardware, remote } => {
+            format!("forward {hardware} {} {link}", remote.address)
+        }
+        Change::DeleteForward { link, hardware } => format!("no forward {hardware} {link}"),
         Change::Connect { link, .. } => format!("connect {link}"),
         Change::BringUp { link } => format!("up {link}"),
         Change::AddAddress { link, address, prefix_length } => {
@@ -72,6 +113,7 @@ fn show_route(route: &Route) -> String {
     match &route.next {
         Next::Link { name, .. } => format!("{destination} {name}"),
         Next::Gateway(address) => format!("{destination} via {address}"),
+        Next::Onlink { name, gateway } => format!("{destination} via {gateway} {name}"),
         Next::Nowhere => format!("{destination} nowhere"),
     }
 }
@@ -201,23 +243,94 @@ fn a_route_that_is_replaced_is_not_deleted_after_it() {
     check(&actual, &moved, &["route 10.0.0.3/32 veth1", "delete veth2"]);
 }
 
+#[test]
+fn a_tunnel_is_made_before_it_is_up_and_then_knows_who_is_behind_it() {
+    let all = [
+        "create flannel.1",
+        "up flannel.1",
+        "add 10.0.0.0/32 flannel.1",
+        "neighbor 10.0.7.0 flannel.1",
+        "forward 07:07:07:07:07:07 192.0.2.7 flannel.1",
+        "route 10.0.7.0/24 via 10.0.7.0 flannel.1",
+    ];
+    check(&desired(), &with_tunnel(vxlan(1)), &all);
+    check(&with_tunnel(vxlan(1)), &with_tunnel(vxlan(1)), &[]);
+    check(&with_tunnel(vxlan(1)), &desired(), &["delete flannel.1"]);
+    // Of another kind or with another number it cannot be made right.
+    let anew = [&["make flannel.1 anew"], &all[1..]].concat();
+    check(&with_tunnel(vxlan(2)), &with_tunnel(vxlan(1)), &anew);
+    check(
+        &with_tunnel(LinkKind::Ipip { local: [1, 2, 3, 4].into() }),
+        &with_tunnel(vxlan(1)),
+        &anew,
+    );
+}
+
+#[test]
+fn what_a_tunnel_forgets_it_is_told_again() {
+    let wanted = with_tunnel(vxlan(1));
+    let check_link = |damage: fn(&mut Link), expected: &[&str]| {
+        let mut actual = wanted.clone();
+        damage(actual.links.get_mut("flannel.1").unwrap());
+        check(&actual, &wanted, expected);
+    };
+    let forward = "forward 07:07:07:07:07:07 192.0.2.7 flannel.1";
+    check_link(|it| it.forwards.clear(), &[forward]);
+    let elsewhere = Remote { address: [192, 0, 2, 66].into(), vni: None };
+    let hardware = HardwareAddress([7; 6]);
+    let lie: fn(&mut Link) = |it| {
+        let remote = Remote { address: [192, 0, 2, 66].into(), vni: Some(7) };
+        it.forwards.insert(HardwareAddress([7; 6]), remote);
+    };
+    check_link(lie, &[forward]);
+    check_link(|it| it.mtu = 1500, &["mtu 1450 flannel.1"]);
+    check_link(|it| it.neighbors.clear(), &["neighbor 10.0.7.0 flannel.1"]);
+    let mut actual = wanted.clone();
+    let tunnel = actual.links.get_mut("flannel.1").unwrap();
+    tunnel.forwards = [(hardware, tunnel.forwards[&hardware]), (POD_HARDWARE, elsewhere)].into();
+    check(&actual, &wanted, &["no forward 02:02:02:02:02:02 flannel.1"]);
+}
+
+#[test]
+fn a_peer_that_is_heard_from_another_place_is_no_fault() {
+    let wanted = with_tunnel(wireguard(&[(1, "192.0.2.1:51820")]));
+    let check = |actual: LinkKind, expected: &[&str]| {
+        check(&with_tunnel(actual), &wanted, expected);
+    };
+    check(wireguard(&[(1, "192.0.2.1:51820")]), &[]);
+    check(wireguard(&[(1, "192.0.2.9:51820")]), &["configure flannel.1 false"]);
+    check(wireguard(&[]), &["configure flannel.1 true"]);
+    check(wireguard(&[(1, "192.0.2.1:51820"), (2, "192.0.2.2:1")]), &["configure flannel.1 true"]);
+}
+
 /// Carries a change out on the model.
 fn apply(state: &mut KernelState, change: Change) {
-    let link = |kind| {
-        let (addresses, neighbors) = (BTreeSet::new(), BTreeMap::new());
-        Link { kind, is_up: true, addresses, neighbors }
-    };
     fn named<'a>(state: &'a mut KernelState, name: &str) -> &'a mut Link {
         state.links.get_mut(name).unwrap()
     }
     match change {
         Change::Set { name, value } => drop(state.settings.insert(name, value)),
-        Change::CreateBridge { link: name } => {
-            assert_eq!(state.links.insert(name, link(LinkKind::Bridge)), None);
+        Change::Create { link: name, kind, mtu } => {
+            let is_up = kind == LinkKind::Bridge;
+            assert_eq!(state.links.insert(name, Link { is_up, mtu, ..link(kind) }), None);
         }
-        Change::Connect { link: name, end } => {
-            let made = link(LinkKind::Pod { end: Some(end) });
+        Change::Remake { link: name, kind, mtu } => {
+            state.routes.retain(|it| it.link() != Some(&name));
+            assert!(state.links.insert(name, Link { is_up: false, mtu, ..link(kind) }).is_some());
+        }
+        Change::Connect { link: name, end, mtu } => {
+            let made = Link { mtu, ..link(LinkKind::Pod { end: Some(end) }) };
             assert_eq!(state.links.insert(name, made), None);
+        }
+        Change::SetMtu { link, mtu } => named(state, &link).mtu = mtu,
+        Change::Configure { link, device, .. } => {
+            named(state, &link).kind = LinkKind::Wireguard(device);
+        }
+        Change::PutForward { link, hardware, remote } => {
+            named(state, &link).forwards.insert(hardware, remote);
+        }
+        Change::DeleteForward { link, hardware } => {
+            assert!(named(state, &link).forwards.remove(&hardware).is_some());
         }
         Change::BringUp { link } => {
             named(state, &link).is_up = true;
@@ -260,21 +373,27 @@ fn any_state() -> impl Strategy<Value = KernelState> {
     let addresses = || proptest::collection::btree_set((address(), 30u8..=32), 0..3);
     let hardware = (0u8..2).prop_map(|it| HardwareAddress([it; 6]));
     let neighbors = proptest::collection::btree_map(address(), hardware, 0..3);
-    let link = move |name: &'static str| {
-        (any::<bool>(), addresses(), neighbors.clone()).prop_map(move |it| {
-            let (is_up, addresses, neighbors) = it;
+    let any_link = move |name: &'static str| {
+        (any::<bool>(), addresses(), neighbors.clone(), 1u32..4).prop_map(move |it| {
+            let (is_up, addresses, neighbors, n) = it;
             let kind = match name {
                 "xebec0" => LinkKind::Bridge,
+                "flannel.1" if n == 3 => LinkKind::Ipip { local: [192, 0, 2, 1].into() },
+                "flannel.1" => vxlan(n),
                 _ => LinkKind::Pod { end: Some(end()) },
             };
-            (name.to_owned(), Link { kind, is_up, addresses, neighbors })
+            let remote = Remote { address: ip("192.0.2.7"), vni: Some(n) };
+            let forwards = [(HardwareAddress([n as u8; 6]), remote)].into();
+            let mtu = 1400 + n;
+            (name.to_owned(), Link { is_up, mtu, addresses, neighbors, forwards, ..link(kind) })
         })
     };
     let links =
-        proptest::collection::vec(prop_oneof![link("xebec0"), link("veth1"), link("veth2")], 0..4);
+        ["xebec0", "veth1", "veth2", "flannel.1"].map(|it| proptest::option::of(any_link(it)));
     let next = prop_oneof![
         proptest::sample::select(&["veth1", "veth2"][..])
             .prop_map(|it| Next::Link { name: it.into(), source: None }),
+        address().prop_map(|gateway| Next::Onlink { name: "flannel.1".into(), gateway }),
         address().prop_map(Next::Gateway),
         Just(Next::Nowhere),
     ];
@@ -283,7 +402,7 @@ fn any_state() -> impl Strategy<Value = KernelState> {
     let settings = proptest::collection::btree_map("[ab]", "[01]", 0..2);
     (links, proptest::collection::vec(route, 0..5), settings).prop_map(|it| {
         let (links, routes, settings) = it;
-        let links: BTreeMap<_, _> = links.into_iter().collect();
+        let links: BTreeMap<_, _> = links.into_iter().flatten().collect();
         let mut state = KernelState { links, settings, ..KernelState::default() };
         for route in routes {
             let is_possible = route.link().is_none_or(|it| state.links.contains_key(it));

@@ -290,6 +290,7 @@ fn a_machine_that_learns_its_way_from_routers_goes_on_to() {
         destination: Destination { address: ip("2001:db8:5::"), prefix_length: 64 },
         link: node.routes().link("uplink").unwrap().map(|it| it.index),
         gateway: Some(ip(WORLD_6)),
+        is_onlink: false,
         source: None,
         scope: Scope::Universe,
         metric: 0,

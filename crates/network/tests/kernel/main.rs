@@ -16,3 +16,5 @@ mod places;
 mod restart;
 mod router_advertisements;
 mod speed;
+mod switch;
+mod tunnels;

@@ -1,171 +1,17 @@
-//! Several nodes, each a network namespace with a network of its own, joined by one switch: pods of
-//! different nodes reach each other by their own addresses, in both families.
+//! Nodes that share a link, with host-gw: pods of different nodes reach each other by their own
+//! addresses, in both families; and what peers that come, go, move or lie do.
 
-use std::fs::File;
-use std::os::fd::AsFd as _;
-use std::sync::Arc;
+use linux::netlink::route::Destination;
+use network::{HOST_GW, NONE, Peer};
 
-use linux::netlink::route::{
-    Destination, HardwareAddress, LinkChange, Namespace, Peer as End, RouteSocket, VethPair,
-};
-use linux::network_namespace::NetworkNamespace;
-use network::{Config, HOST_GATEWAY, Network, Peer, SINGLE_NODE};
-use node_api::network::Attachment;
-use node_api::{PodNetwork as _, SandboxId};
-
-use crate::places::{
-    At, Pod, Server, ask, bring_up_loopback, cluster, configure, ip, pod_ref, put_route, range,
-};
-
-/// A switch in a namespace of its own, which is the world as well: 192.0.2.100 and 2001:db8::100.
-struct Switch {
-    world: NetworkNamespace,
-}
-
-const WORLD: &str = "192.0.2.100";
-const WORLD_6: &str = "2001:db8::100";
-
-/// The n-th has pods in 10.244.n.0/24 and fd00:10:244:n::/64, and is at 192.0.2.n and 2001:db8::n.
-struct Member {
-    n: u8,
-    namespace: NetworkNamespace,
-    network: Network,
-    runtime: tokio::runtime::Runtime,
-    _directory: tempfile::TempDir,
-}
-
-impl Switch {
-    fn start() -> Option<Self> {
-        let world = match NetworkNamespace::create() {
-            Ok(world) => world,
-            Err(err) => {
-                println!("SKIPPED: {err}: {}", err.source);
-                return None;
-            }
-        };
-        let has_ipv6 = || linux::sysctl::read("net/ipv6/conf/all/disable_ipv6").unwrap().is_some();
-        if !world.run(has_ipv6).unwrap() {
-            println!("SKIPPED: this kernel has no IPv6");
-            return None;
-        }
-        bring_up_loopback(&world);
-        let mut routes = RouteSocket::open_in(&world.path()).unwrap();
-        routes.create_bridge("switch", 0, 1500).unwrap();
-        configure(&mut routes, "switch", &[WORLD]);
-        configure(&mut routes, "switch", &[WORLD_6]);
-        Some(Self { world })
-    }
-
-    fn add_node(&self, n: u8, backend: &str) -> Member {
-        let namespace = NetworkNamespace::create().unwrap();
-        bring_up_loopback(&namespace);
-        self.plug_in(n, &namespace);
-        let directory = tempfile::tempdir().unwrap();
-        let config = Config {
-            cluster: cluster(),
-            backend: backend.to_owned(),
-            bridge: "xebec0".into(),
-            ranges: vec![
-                range(&format!("10.244.{n}.0/24"), "10.244.0.0/16"),
-                range(&format!("fd00:10:244:{n}::/64"), "fd00:10:244::/56"),
-            ],
-            directory: directory.path().join("network"),
-            settings: directory.path().to_owned(),
-            mtu: None,
-        };
-        let network = namespace.run(|| Network::open(config)).unwrap().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Member { n, namespace, network, runtime, _directory: directory }
-    }
-
-    fn plug_in(&self, n: u8, node: &NetworkNamespace) {
-        let mut switch = RouteSocket::open_in(&self.world.path()).unwrap();
-        let file = File::open(node.path()).unwrap();
-        let name = format!("port{n}");
-        let pair = VethPair {
-            name: &name,
-            address: HardwareAddress([2, 0, 0, 0, 1, n]),
-            group: 0,
-            mtu: 1500,
-            peer: End {
-                name: "uplink",
-                address: HardwareAddress([2, 0, 0, 0, 2, n]),
-                namespace: Namespace::File(file.as_fd()),
-            },
-        };
-        switch.create_veth(&pair).unwrap();
-        let bridge = switch.link("switch").unwrap().unwrap();
-        let port = switch.link(&name).unwrap().unwrap();
-        let change = LinkChange { master: Some(bridge.index), ..LinkChange::default() };
-        switch.change_link(&port, change).unwrap();
-        let mut routes = RouteSocket::open_in(&node.path()).unwrap();
-        configure(&mut routes, "uplink", &[&format!("192.0.2.{n}")]);
-        configure(&mut routes, "uplink", &[&format!("2001:db8::{n}")]);
-        for gateway in [WORLD, WORLD_6].map(ip) {
-            put_route(&mut routes, "uplink", Destination::default_of(gateway), gateway);
-        }
-    }
-}
-
-impl Member {
-    fn as_peer(&self) -> Peer {
-        let n = self.n;
-        Peer {
-            node: format!("node-{n}"),
-            pod_cidrs: [format!("10.244.{n}.0/24"), format!("fd00:10:244:{n}::/64")]
-                .map(|it| it.parse().unwrap())
-                .into(),
-            addresses: vec![ip(&format!("192.0.2.{n}")), ip(&format!("2001:db8::{n}"))],
-            public_addresses: Vec::new(),
-            public_key: None,
-        }
-    }
-
-    fn set_peers(&self, peers: &[&Self]) -> Result<(), node_api::Error> {
-        let peers = peers.iter().map(|it| it.as_peer()).collect();
-        self.runtime.block_on(self.network.set_peers(peers))
-    }
-
-    fn attach(&self, name: &str) -> Pod {
-        let namespace = NetworkNamespace::create().unwrap();
-        let attachment = Attachment {
-            pod: pod_ref(name),
-            sandbox: SandboxId::new(name),
-            namespace: Arc::new(At(namespace.path())),
-            host_ports: Vec::new(),
-        };
-        let addresses = self.runtime.block_on(self.network.attach(attachment)).unwrap();
-        Pod { namespace, address: addresses[0], addresses }
-    }
-
-    fn routes(&self) -> RouteSocket {
-        RouteSocket::open_in(&self.namespace.path()).unwrap()
-    }
-}
-
-/// The pod asks the other at both its addresses, and is seen as itself.
-fn check(from: &Pod, to: &Pod) {
-    for (own, other) in from.addresses.iter().zip(&to.addresses) {
-        let address = std::net::SocketAddr::new(*other, 80).to_string();
-        let seen = ask(&from.namespace, &address);
-        assert_eq!(seen.as_deref().ok(), Some(own.to_string().as_str()), "{address}: {seen:?}");
-    }
-}
-
-fn serve(pod: &Pod) {
-    for address in &pod.addresses {
-        Server::start(&pod.namespace, &std::net::SocketAddr::new(*address, 80).to_string());
-    }
-}
+use crate::places::{Families, Server, ask, configure, ip, put_route};
+use crate::switch::{Side, Switch, WORLD, WORLD_6, check, introduce, serve};
 
 #[test]
 fn pods_of_different_nodes_reach_each_other_as_themselves_and_the_world_as_their_node() {
     let Some(switch) = Switch::start() else { return };
-    let nodes = [1, 2, 3].map(|it| switch.add_node(it, HOST_GATEWAY));
-    for node in &nodes {
-        let others: Vec<_> = nodes.iter().filter(|it| it.n != node.n).collect();
-        node.set_peers(&others).unwrap();
-    }
+    let nodes = [1, 2, 3].map(|it| switch.add_node(it, HOST_GW));
+    introduce(&nodes.each_ref());
     let pods = nodes.each_ref().map(|it| it.attach("a"));
     pods.iter().for_each(serve);
     for from in &pods {
@@ -187,7 +33,7 @@ fn pods_of_different_nodes_reach_each_other_as_themselves_and_the_world_as_their
 #[test]
 fn a_peer_that_goes_takes_its_routes_along_and_others_keep_theirs() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two, three] = [1, 2, 3].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two, three] = [1, 2, 3].map(|it| switch.add_node(it, HOST_GW));
     let of_peers = || {
         let routes = one.routes().routes().unwrap();
         let ours = routes.iter().filter(|it| it.protocol == 120 && it.gateway.is_some());
@@ -195,35 +41,38 @@ fn a_peer_that_goes_takes_its_routes_along_and_others_keep_theirs() {
         shown.sort();
         shown
     };
-    one.set_peers(&[&two, &three]).unwrap();
-    two.set_peers(&[&one]).unwrap();
+    one.set_peers(&[&two, &three]);
+    two.set_peers(&[&one]);
     let (a, b) = (one.attach("a"), two.attach("b"));
     serve(&b);
     let all = ["10.244.2.0/24", "10.244.3.0/24", "fd00:10:244:2::/64", "fd00:10:244:3::/64"];
     assert_eq!(of_peers(), all);
     check(&a, &b);
-    one.set_peers(&[&two]).unwrap();
+    one.set_peers(&[&two]);
     assert_eq!(of_peers(), ["10.244.2.0/24", "fd00:10:244:2::/64"]);
     check(&a, &b);
-    one.set_peers(&[]).unwrap();
+    one.set_peers(&[]);
     assert_eq!(of_peers(), [""; 0]);
-    assert_eq!(one.network.purge().len(), 0);
+    assert_eq!(one.network().purge().len(), 0);
 }
 
 #[test]
 fn a_peer_that_moves_is_followed() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
-    two.set_peers(&[&one]).unwrap();
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
+    two.set_peers(&[&one]);
     let (a, b) = (one.attach("a"), two.attach("b"));
     serve(&b);
-    one.set_peers(&[&two]).unwrap();
+    one.set_peers(&[&two]);
     check(&a, &b);
     let mut routes = two.routes();
     configure(&mut routes, "uplink", &["192.0.2.22"]);
     configure(&mut routes, "uplink", &["2001:db8::22"]);
-    let moved = Peer { addresses: vec![ip("192.0.2.22"), ip("2001:db8::22")], ..two.as_peer() };
-    one.runtime.block_on(one.network.set_peers(vec![moved])).unwrap();
+    let mut moved = two.as_peer();
+    for (name, address) in [("public-ip", "192.0.2.22"), ("public-ipv6", "2001:db8::22")] {
+        moved.annotations.insert(format!("flannel.alpha.coreos.com/{name}"), address.into());
+    }
+    one.set(vec![moved]);
     let found = one.routes().routes().unwrap();
     let gateways: Vec<_> =
         found.iter().filter(|it| it.protocol == 120).filter_map(|it| it.gateway).collect();
@@ -232,31 +81,74 @@ fn a_peer_that_moves_is_followed() {
 }
 
 #[test]
-fn a_peer_that_cannot_be_reached_is_refused_and_nothing_changes() {
+fn a_peer_that_lies_is_left_out_and_the_others_are_served() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
-    one.set_peers(&[&two]).unwrap();
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
+    two.set_peers(&[&one]);
+    let (a, b) = (one.attach("a"), two.attach("b"));
+    serve(&b);
+    one.set_peers(&[&two]);
     let before = one.routes().routes().unwrap();
-    let greedy = Peer { pod_cidrs: vec!["192.0.2.0/24".parse().unwrap()], ..two.as_peer() };
-    let err = one.runtime.block_on(one.network.set_peers(vec![greedy])).unwrap_err();
-    let expected = "node node-2 has pods in 192.0.2.0/24, outside the cluster's network";
-    assert_eq!(err.to_string(), expected);
-    assert_eq!(one.routes().routes().unwrap(), before);
-    let alone = switch.add_node(3, SINGLE_NODE);
-    let err = alone.set_peers(&[&two]).unwrap_err();
-    assert_eq!(err.to_string(), "node node-2 cannot be reached: this pod network has one node");
-    alone.set_peers(&[]).unwrap();
+    let lies: &[(&[&str], &[&str], &str)] = &[
+        (&["192.0.2.0/24"], &["192.0.2.9"], "the range is outside the cluster's network"),
+        (&["10.244.2.0/25"], &["192.0.2.9"], "the range 10.244.2.0/24 is node node-2's"),
+        (&["10.244.1.0/25"], &["192.0.2.9"], "which is this node's"),
+        (&["10.244.9.0/24"], &["192.0.2.1"], "its address 192.0.2.1 is this node's"),
+        (&["10.244.9.0/24"], &["10.244.2.7"], "on no network that this node is on"),
+        (&["10.244.9.0/24"], &["198.51.100.9"], "on no network that this node is on"),
+        (&["10.244.9.0/24"], &[], "it has no IPv4 address"),
+    ];
+    for (ranges, addresses, why) in lies {
+        let liar = Peer {
+            node: "liar".into(),
+            pod_cidrs: ranges.iter().map(|it| it.parse().unwrap()).collect(),
+            addresses: addresses.iter().map(|it| ip(it)).collect(),
+            ..Peer::default()
+        };
+        // Also where it is told first: who has a range keeps it.
+        one.set(vec![liar, two.as_peer()]);
+        let left_out = one.left_out();
+        assert_eq!((left_out.len(), left_out[0].node.as_str()), (1, "liar"), "{left_out:?}");
+        assert!(left_out[0].why.contains(why), "{left_out:?}");
+        assert_eq!(one.routes().routes().unwrap(), before, "{why}");
+    }
+    check(&a, &b);
+}
+
+#[test]
+fn without_a_way_to_other_nodes_peers_are_left_out() {
+    let Some(switch) = Switch::start() else { return };
+    let two = switch.add_node(2, HOST_GW);
+    let alone = switch.add_node(3, NONE);
+    alone.set_peers(&[&two]);
+    assert_eq!(alone.left_out().len(), 2);
+    assert!(alone.left_out()[0].why.contains("no way to other nodes"));
+    alone.set_peers(&[]);
+    assert_eq!(alone.left_out(), []);
+}
+
+#[test]
+fn a_node_behind_a_router_is_left_out_until_this_node_is_on_its_network() {
+    let Some(switch) = Switch::start() else { return };
+    let one = switch.add_node(1, HOST_GW);
+    let far = switch.add(2, Side::Far, Families::V4, HOST_GW, false);
+    let _following = one.follow();
+    one.set_peers(&[&far]);
+    assert_eq!(one.left_out().len(), 1);
+    configure(&mut one.routes(), "uplink", &["198.51.100.1"]);
+    let mut left_out = one.network().left_out();
+    one.runtime.block_on(left_out.wait_for(Vec::is_empty)).unwrap();
 }
 
 #[test]
 fn routes_of_others_to_the_same_nodes_stay() {
     let Some(switch) = Switch::start() else { return };
-    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GATEWAY));
+    let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
     let destination = Destination { address: ip("10.9.0.0"), prefix_length: 16 };
     put_route(&mut one.routes(), "uplink", destination, ip("192.0.2.2"));
     let before = one.routes().routes().unwrap();
-    one.set_peers(&[&two]).unwrap();
+    one.set_peers(&[&two]);
     assert_ne!(one.routes().routes().unwrap(), before);
-    one.set_peers(&[]).unwrap();
+    one.set_peers(&[]);
     assert_eq!(one.routes().routes().unwrap(), before);
 }

@@ -18,7 +18,7 @@ use linux::netlink::route::{
 };
 use linux::network_namespace::NetworkNamespace;
 use linux::sysctl;
-use network::{Config, Network, PodRange, SINGLE_NODE};
+use network::{Config, NONE, Network, PodRange};
 use node_api::network::{Attachment, HostPort, Namespace};
 use node_api::{ClusterId, PodNetwork as _, PodRef, PodUid, SandboxId};
 use stdx::{Cidr, Family};
@@ -131,7 +131,10 @@ impl Node {
     pub(crate) fn config(&self) -> Config {
         Config {
             cluster: cluster(),
-            backend: SINGLE_NODE.into(),
+            node: "node-1".into(),
+            addresses: Vec::new(),
+            backend: NONE.into(),
+            has_direct_routes: false,
             bridge: "xebec0".into(),
             ranges: ranges(self.families),
             directory: self.directory.path().join("network"),
@@ -297,6 +300,7 @@ pub(crate) fn put_route(
         destination,
         link: Some(link.index),
         gateway: Some(gateway),
+        is_onlink: false,
         source: None,
         scope: Scope::Universe,
         metric: 0,

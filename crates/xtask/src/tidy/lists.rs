@@ -22,7 +22,7 @@ struct List {
 
 const LISTS: &[List] = &[
     List {
-        folder: "crates/network/src/backends",
+        folder: "crates/network/src/paths",
         opening: "pub(crate) const ALL: &[&dyn Backend]",
         sign: "impl Backend for",
         entry: |folder| format!("&{folder}::"),

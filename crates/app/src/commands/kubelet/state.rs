@@ -115,6 +115,8 @@ impl State {
             service_cidrs: pod_cidrs.clone(),
             pod_cidrs,
             proxy_mode: backends::ALL[0],
+            network: network::NONE,
+            has_direct_routes: false,
             cgroup_root: self.cgroup_root.clone(),
             kubelet_port: 0,
             container_runtime: self.container_runtime.clone(),

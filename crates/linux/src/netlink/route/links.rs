@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
+use super::tunnels::{self, TunnelKind};
 use super::{AF_INET, AF_INET6, AF_UNSPEC, RouteSocket, unless};
 use crate::netlink::message::flags;
 use crate::netlink::{Attributes, Error, Message, Reply};
@@ -15,21 +16,21 @@ const RTM_GETLINK: u16 = 18;
 const RTM_SETLINK: u16 = 19;
 
 /// Length of `struct ifinfomsg`.
-const FIXED: usize = 16;
-const IFF_UP: u32 = 0x1;
+pub(super) const FIXED: usize = 16;
+pub(super) const IFF_UP: u32 = 0x1;
 const IFF_LOWER_UP: u32 = 0x1_0000;
 
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
+pub(super) const IFLA_ADDRESS: u16 = 1;
+pub(super) const IFLA_IFNAME: u16 = 3;
+pub(super) const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
-const IFLA_LINKINFO: u16 = 18;
+pub(super) const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_PID: u16 = 19;
 const IFLA_AF_SPEC: u16 = 26;
-const IFLA_GROUP: u16 = 27;
+pub(super) const IFLA_GROUP: u16 = 27;
 const IFLA_NET_NS_FD: u16 = 28;
-const IFLA_INFO_KIND: u16 = 1;
-const IFLA_INFO_DATA: u16 = 2;
+pub(super) const IFLA_INFO_KIND: u16 = 1;
+pub(super) const IFLA_INFO_DATA: u16 = 2;
 const IFLA_INET_CONF: u16 = 1;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 /// `IN6_ADDR_GEN_MODE_NONE`.
@@ -53,6 +54,8 @@ pub struct Link {
     pub name: String,
     /// `bridge`, `veth`, ...; `None` for real devices and the loopback.
     pub kind: Option<String>,
+    /// More of kinds that have more to tell.
+    pub tunnel: Option<TunnelKind>,
     /// The bridge of which it is a port.
     pub master: Option<u32>,
     pub mtu: u32,
@@ -251,7 +254,7 @@ fn write_peer(attributes: &mut Attributes, pair: &VethPair<'_>) {
 }
 
 /// `struct ifinfomsg`: family, padding, type (16 bits), index, flags, mask of the flags to change.
-fn fixed(index: u32, flags: u32, mask: u32) -> [u8; FIXED] {
+pub(super) fn fixed(index: u32, flags: u32, mask: u32) -> [u8; FIXED] {
     let mut fixed = [0; FIXED];
     fixed[0] = AF_UNSPEC;
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -273,6 +276,7 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Link> {
         index: reply.u32_at(4)?,
         name: attributes.find_kind(IFLA_IFNAME)?.string()?.to_owned(),
         kind,
+        tunnel: tunnels::read(reply),
         master: number(IFLA_MASTER),
         mtu: number(IFLA_MTU).unwrap_or_default(),
         address: attributes

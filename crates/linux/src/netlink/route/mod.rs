@@ -1,13 +1,15 @@
-//! Links, addresses, routes and neighbors (rtnetlink).
+//! Links, addresses, routes, neighbors and forwarding entries (rtnetlink).
 //!
 //! Every change is idempotent: making what is there and removing what is gone succeed, so that a
 //! caller can always go on from a half-made state. But a link that is there already is not made: it
 //! may be somebody else's.
 
 pub(super) mod addresses;
+pub(super) mod forwards;
 pub(super) mod links;
 pub(super) mod neighbors;
 pub(super) mod routes;
+mod tunnels;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,9 +17,11 @@ use std::path::Path;
 use rustix::io::Errno;
 
 pub use addresses::Address;
+pub use forwards::Forward;
 pub use links::{HardwareAddress, Ipv4Setting, Link, LinkChange, Namespace, Peer, VethPair};
 pub use neighbors::Neighbor;
 pub use routes::{DefaultInterface, Destination, Route, Scope};
+pub use tunnels::{NewTunnel, TunnelKind, Vxlan};
 
 use super::{Error, Family, Socket};
 
@@ -76,5 +80,5 @@ fn unless(result: Result<(), Error>, errnos: &[Errno]) -> Result<(), Error> {
 /// Whatever kind of message it is.
 pub(super) fn read_any(reply: &crate::netlink::Reply) {
     let _ = (links::read(reply), addresses::read(reply));
-    let _ = (routes::read(reply), neighbors::read(reply));
+    let _ = (routes::read(reply), neighbors::read(reply), forwards::read(reply));
 }

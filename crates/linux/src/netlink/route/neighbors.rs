@@ -8,15 +8,15 @@ use super::{AF_UNSPEC, HardwareAddress, Link, RouteSocket, address, family, octe
 use crate::netlink::message::flags;
 use crate::netlink::{Error, Message, Reply};
 
-const RTM_NEWNEIGH: u16 = 28;
-const RTM_DELNEIGH: u16 = 29;
-const RTM_GETNEIGH: u16 = 30;
+pub(in crate::netlink) const RTM_NEWNEIGH: u16 = 28;
+pub(in crate::netlink) const RTM_DELNEIGH: u16 = 29;
+pub(super) const RTM_GETNEIGH: u16 = 30;
 /// Length of `struct ndmsg`.
-const FIXED: usize = 12;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
+pub(super) const FIXED: usize = 12;
+pub(super) const NDA_DST: u16 = 1;
+pub(super) const NDA_LLADDR: u16 = 2;
 /// `NUD_PERMANENT`: neither asked for nor forgotten.
-const PERMANENT: u16 = 0x80;
+pub(super) const PERMANENT: u16 = 0x80;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbor {
@@ -54,12 +54,17 @@ impl RouteSocket {
 }
 
 /// `struct ndmsg`: family, 3 bytes of padding, index, state (16 bits), flags, type.
-fn fixed(family: u8, link: u32, state: u16) -> [u8; FIXED] {
+pub(super) fn fixed(family: u8, link: u32, state: u16) -> [u8; FIXED] {
     let mut fixed = [0; FIXED];
     fixed[0] = family;
     fixed[4..8].copy_from_slice(&link.to_ne_bytes());
     fixed[8..10].copy_from_slice(&state.to_ne_bytes());
     fixed
+}
+
+/// The link of a notice, whatever it says of whom.
+pub(in crate::netlink) fn read_link(reply: &Reply) -> Option<u32> {
+    reply.u32_at(4)
 }
 
 pub(in crate::netlink) fn read(reply: &Reply) -> Option<(u32, Neighbor)> {

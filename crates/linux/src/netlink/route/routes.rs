@@ -25,6 +25,10 @@ const RTA_TABLE: u16 = 15;
 const TABLE_MAIN: u8 = 254;
 const TYPE_UNICAST: u8 = 1;
 const TYPE_UNREACHABLE: u8 = 7;
+/// `RTNH_F_ONLINK`.
+const ONLINK: u32 = 4;
+/// `RTM_F_CLONED`: what the kernel remembers of one destination, such as the MTU of the way there.
+const REMEMBERED: u32 = 0x200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Destination {
@@ -89,6 +93,8 @@ pub struct Route {
     /// Index of the link. `None`: whoever sends there is told at once that it cannot be reached.
     pub link: Option<u32>,
     pub gateway: Option<IpAddr>,
+    /// The gateway is taken to be on the link, though no address of the link says so.
+    pub is_onlink: bool,
     /// The source of packets that start here, if they have none yet.
     pub source: Option<IpAddr>,
     pub scope: Scope,
@@ -190,6 +196,8 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
     let head =
         [family(address), prefix_length, 0, 0, TABLE_MAIN, route.protocol, scope, route_type];
     fixed[..head.len()].copy_from_slice(&head);
+    let route_flags = if route.is_onlink { ONLINK } else { 0 };
+    fixed[head.len()..].copy_from_slice(&route_flags.to_ne_bytes());
     Message::new(doing, kind, message_flags, &fixed).with(|it| {
         it.bytes(RTA_DST, &octets(address));
         if let Some(link) = route.link {
@@ -218,7 +226,8 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
         TYPE_UNREACHABLE => None,
         _ => return None,
     };
-    if table != u32::from(TABLE_MAIN) {
+    let flags = reply.u32_at(8)?;
+    if table != u32::from(TABLE_MAIN) || flags & REMEMBERED != 0 {
         return None;
     }
     let any = if family == AF_INET {
@@ -231,6 +240,7 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
         destination: Destination { address: find_address(RTA_DST).unwrap_or(any), prefix_length },
         link,
         gateway: find_address(RTA_GATEWAY),
+        is_onlink: flags & ONLINK != 0,
         source: find_address(RTA_PREFSRC),
         scope: Scope::from_number(scope),
         metric: number(RTA_PRIORITY).unwrap_or_default(),

@@ -84,7 +84,11 @@ fn is_by_others(notice: &Notice, table: &str, own_ports: &[u32]) -> bool {
     match notice {
         Notice::Table { name, port } => name == table && !own_ports.contains(port),
         Notice::Missed => true,
-        Notice::Link(_) | Notice::Address { .. } | Notice::Route(_) | Notice::Setting => false,
+        Notice::Link(_)
+        | Notice::Address { .. }
+        | Notice::Neighbor { .. }
+        | Notice::Route(_)
+        | Notice::Setting => false,
     }
 }
 
