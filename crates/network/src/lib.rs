@@ -8,6 +8,7 @@ mod addresses;
 mod backends;
 mod follow;
 mod forwarding;
+mod gate;
 mod hardware;
 mod host_ports;
 mod inherited;
@@ -18,6 +19,7 @@ mod network;
 mod node;
 mod node_itself;
 mod patience;
+pub mod policy;
 mod records;
 mod table;
 
@@ -26,6 +28,7 @@ use std::path::PathBuf;
 use node_api::ClusterId;
 
 pub use backends::{HOST_GATEWAY, SINGLE_NODE, names as backend_names};
+pub use gate::Gate;
 pub use network::Network;
 pub use node::{Peer, PodRange};
 
