@@ -8,6 +8,7 @@ mod derived_id;
 mod late_network;
 mod machine;
 mod pod_ranges;
+mod policies;
 mod purge;
 mod requirements;
 mod role;
@@ -108,6 +109,7 @@ pub(crate) struct Neighbors<'a> {
 pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Result<()> {
     let tasks = neighbors.tasks.child("network");
     neighbors.network.follow(&tasks).context("following the pod network")?;
+    policies::start(settings, neighbors)?;
     let dns = start_dns(settings, neighbors);
     let kubelet = start_kubelet(settings, neighbors);
     start_service_proxy(settings, neighbors);

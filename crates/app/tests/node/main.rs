@@ -25,6 +25,7 @@ mod isolation;
 mod jobs;
 mod mending;
 mod pods;
+mod policies;
 mod proxy;
 mod remote;
 mod resize;
