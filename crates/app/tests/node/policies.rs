@@ -33,7 +33,7 @@ spec:
 ";
 
 fn get(cluster: &Cluster, from: &str) -> bool {
-    let ask = ["exec", from, "--", "get", "--timeout", "2", "http://web/"];
+    let ask = ["exec", from, "--", "get", "--timeout", "1", "http://web/"];
     cluster.run(&ask).is_ok
 }
 

@@ -77,9 +77,9 @@ impl Side {
     }
 
     pub(super) fn put_set(&mut self, name: &'static str, set: Set) {
-        let before = self.table.sets.insert(name, set);
+        let was_there = self.table.sets.insert(name, set).is_some();
         self.table.elements.entry(name).or_default();
-        self.touched.sets.entry(name).or_insert(before.is_some());
+        self.touched.sets.entry(name).or_insert(was_there);
     }
 
     pub(super) fn remove_set(&mut self, name: &'static str) {

@@ -23,6 +23,7 @@ use node_api::{PodRef, PodUid, SandboxId};
 use serde_json::{Value, json};
 use stdx::{Family, World};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::places::{cluster, ip};
 
@@ -121,7 +122,7 @@ async fn wait_for(nftables: &mut Nftables, set: &str, expected: Option<usize>) {
     panic!("{set} has {found:?} elements, not {expected:?}");
 }
 
-async fn attach(policies: &Arc<Policies>, name: &str, address: &str) {
+fn attach(policies: &Arc<Policies>, name: &str, address: &str) -> JoinHandle<()> {
     let (policies, name, address) = (policies.clone(), name.to_owned(), ip(address));
     let attach = move || {
         let uid = PodUid::new(name.clone());
@@ -129,7 +130,7 @@ async fn attach(policies: &Arc<Policies>, name: &str, address: &str) {
         policies.wait().unwrap();
         policies.attach(&SandboxId::new(name), &pod, &[address]).unwrap();
     };
-    tokio::task::spawn_blocking(attach).await.unwrap();
+    tokio::task::spawn_blocking(attach)
 }
 
 async fn exercise() {
@@ -149,10 +150,7 @@ async fn exercise() {
     // Nothing happens before all lists are whole, and nobody is attached.
     api.put("networkpolicies", policy(json!({})));
     api.put("pods", pod("a", "10.244.0.2"));
-    let early = tokio::spawn({
-        let policies = policies.clone();
-        async move { attach(&policies, "early", "10.244.0.3").await }
-    });
+    let early = attach(&policies, "early", "10.244.0.3");
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(nftables.observe().unwrap().is_none() && !early.is_finished());
     api.end_lists();
@@ -160,7 +158,7 @@ async fn exercise() {
     early.await.unwrap();
 
     // A pod that is attached is in the kernel when that returns, whatever the API says.
-    attach(&policies, "late", "10.244.0.4").await;
+    attach(&policies, "late", "10.244.0.4").await.unwrap();
     let observed = nftables.observe().unwrap().unwrap();
     assert_eq!(observed.sets["ingress-of"].elements.len(), 3);
     let other = json!({"podSelector": {"matchLabels": {"app": "a"}}});

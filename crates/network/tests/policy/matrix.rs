@@ -161,7 +161,7 @@ fn by_which_ports() {
         only(to, ("x", "a"), from.namespace == "y")
     });
     let all = json!({"ingress": [{}]});
-    matrix.case("all", &[all.clone()], &|_, _, _| true);
+    matrix.case("all", std::slice::from_ref(&all), &|_, _, _| true);
     matrix.case("all beside none", &[json!({}), all], &|_, _, _| true);
     let named = json!([{"ports": [{"port": "serve-81-tcp"}]}]);
     matrix.case("a name", &[into_a(named)], &|_, to, port| only(to, ("x", "a"), port == 81));

@@ -395,10 +395,11 @@ impl State {
                         names
                     }
                 };
+                let selector = &selected.pods;
                 let of_namespace = |name: String| {
                     let pods = self.pods.range(ObjectKey::new(&*name, "")..);
                     let pods = pods.take_while(move |(key, _)| key.namespace == name);
-                    pods.filter(|(_, it)| matches(&selected.pods, &it.labels))
+                    pods.filter(move |(_, it)| matches(selector, &it.labels))
                 };
                 names.into_iter().flat_map(of_namespace).map(|(key, _)| key.clone()).collect()
             }

@@ -17,6 +17,7 @@ use crate::policy::model::{Direction, Protocol};
 pub(super) const OUR_NODE: &str = "node-1";
 
 type Labels = BTreeMap<String, String>;
+type Owner = (String, Labels, Vec<(String, Protocol, u16)>);
 
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
@@ -102,7 +103,7 @@ impl Cluster {
     }
 
     /// All that go by an address: namespace, labels, ports.
-    fn owners(&self, address: IpAddr) -> Vec<(String, Labels, Vec<(String, Protocol, u16)>)> {
+    fn owners(&self, address: IpAddr) -> Vec<Owner> {
         let has = |all: &[String]| all.iter().any(|it| it.parse::<IpAddr>().unwrap() == address);
         let mut owners = Vec::new();
         for ((namespace, _), pod) in self.pods.iter().filter(|(_, it)| !it.has_ended) {
