@@ -58,6 +58,8 @@ enum Command {
     Admit(commands::admit::Flags),
     /// Try a policy, a rule or a Pod Security level on what is there, before it is enforced
     Policy(commands::policy::Flags),
+    /// Say what network policies let pass, and why
+    Netpol(commands::netpol::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
     /// Snapshot, restore, check and serve the store
@@ -109,6 +111,7 @@ fn main() -> ExitCode {
         Command::Enroll(flags) => commands::enroll::run(&flags),
         Command::Admit(flags) => commands::admit::run(&flags),
         Command::Policy(flags) => commands::policy::run(flags),
+        Command::Netpol(flags) => commands::netpol::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(*flags),

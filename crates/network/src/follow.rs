@@ -100,6 +100,6 @@ async fn until(due: Option<Instant>) {
     deprecated,
     reason = "the new constructor is unsafe because the owner might close its descriptor; a socket of notices does not"
 )]
-fn watched<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watched<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(owner, Interest::READABLE)
 }

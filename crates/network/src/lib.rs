@@ -7,6 +7,7 @@
 mod addresses;
 mod follow;
 mod forwarding;
+mod gate;
 mod hardware;
 mod host_ports;
 mod inherited;
@@ -20,6 +21,7 @@ mod node_itself;
 mod paths;
 mod patience;
 mod place;
+pub mod policy;
 mod purge;
 mod records;
 mod table;
@@ -29,6 +31,7 @@ use std::path::PathBuf;
 
 use node_api::ClusterId;
 
+pub use gate::Gate;
 pub use network::Network;
 pub use node::{Peer, PodRange};
 pub use paths::{

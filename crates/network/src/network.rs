@@ -11,6 +11,7 @@ use node_api::{ClusterId, Future, PodNetwork, SandboxId};
 use stdx::{Family, error_chain};
 use tokio::sync::watch;
 
+use crate::gate::Gate;
 use crate::inherited::Inherited;
 use crate::kernel::{self, Kernel, PodNamespace};
 use crate::kernel_state::{Change, KernelState, LinkKind, changes};
@@ -58,6 +59,7 @@ pub(crate) struct State {
     /// When what all pods share is mended again.
     pub(crate) shared: Patience,
     pub(crate) of_pods: BTreeMap<SandboxId, Patience>,
+    pub(crate) gate: Option<Arc<dyn Gate>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,17 @@ impl Network {
         let gateways = state.ranges.iter().map(PodRange::gateway).collect();
         let (status, left_out) = (state.status.clone(), state.left_out.clone());
         Self { gateways, left_out, state: Arc::new(Mutex::new(state)), status }
+    }
+
+    /// From now on no pod is connected before the gate knows of its addresses; it is told of those
+    /// that are attached already.
+    pub fn guard(&self, gate: Arc<dyn Gate>) -> Result<(), node_api::Error> {
+        let mut state = lock(&self.state);
+        for (sandbox, record) in &state.records.sandboxes {
+            gate.attach(sandbox, &record.pod, &record.addresses)?;
+        }
+        state.gate = Some(gate);
+        Ok(())
     }
 
     /// From now on whatever others break is mended as soon as the kernel tells of it.
@@ -147,7 +160,11 @@ impl Network {
 
 impl PodNetwork for Network {
     fn attach(&self, attachment: Attachment) -> Future<'_, Vec<IpAddr>> {
-        self.run(move |state| lock(state).attach(attachment))
+        self.run(move |state| {
+            let gate = lock(state).gate.clone();
+            gate.map_or(Ok(()), |it| it.wait())?;
+            lock(state).attach(attachment)
+        })
     }
 
     fn detach(&self, sandbox: &SandboxId) -> Future<'_, ()> {
@@ -220,6 +237,7 @@ impl State {
             status: watch::Sender::new(Status::default()),
             shared: Patience::default(),
             of_pods: BTreeMap::new(),
+            gate: None,
         })
     }
 
@@ -243,6 +261,9 @@ impl State {
             if self.records != before {
                 self.directory.save(&self.records)?;
             }
+            if let Some(gate) = &self.gate {
+                gate.attach(&sandbox, &record.pod, &record.addresses)?;
+            }
             self.connect(&sandbox, &record, opened.as_fd())?;
             self.change_pod(old.as_ref(), Some(&record))?;
             // Of two clusters that do this at once, one at least sees the other.
@@ -250,6 +271,9 @@ impl State {
         };
         if let Err(err) = connect() {
             self.undo(&link_name(&sandbox), before, old.is_none());
+            if old.is_none() {
+                self.leave_gate(&sandbox, &record);
+            }
             return Err(err);
         }
         self.namespaces.insert(sandbox, namespace);
@@ -324,6 +348,14 @@ impl State {
         }
     }
 
+    /// What the gate holds of a pod that is gone harms nobody.
+    fn leave_gate(&self, sandbox: &SandboxId, record: &Record) {
+        if let Some(Err(err)) = self.gate.as_ref().map(|it| it.detach(sandbox, &record.pod)) {
+            let error = error_chain(&err);
+            tracing::warn!(pod = %record.pod, error, "could not forget the policies of a pod");
+        }
+    }
+
     fn delete_link(&mut self, link: &str) -> Result<(), kernel::Error> {
         self.kernel.apply([&Change::DeleteLink { link: link.to_owned() }], None)
     }
@@ -374,6 +406,7 @@ impl State {
             self.records.sandboxes.insert(sandbox.clone(), record);
             return Err(err);
         }
+        self.leave_gate(sandbox, &record);
         self.namespaces.remove(sandbox);
         self.of_pods.remove(sandbox);
         self.status.send_if_modified(|it| it.losses.remove(sandbox).is_some());

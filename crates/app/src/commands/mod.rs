@@ -12,6 +12,7 @@ pub(crate) mod kubeconfig;
 pub(crate) mod kubelet;
 pub(crate) mod list;
 mod manifest;
+pub(crate) mod netpol;
 pub(crate) mod network;
 mod next_steps;
 pub(crate) mod policy;

@@ -9,6 +9,7 @@ mod late_network;
 mod machine;
 mod peers;
 mod pod_ranges;
+mod policies;
 mod purge;
 mod requirements;
 mod role;
@@ -113,6 +114,7 @@ pub(crate) async fn start(settings: &Settings, neighbors: &Neighbors<'_>) -> Res
     let tasks = neighbors.tasks.child("network");
     neighbors.network.follow(&tasks).context("following the pod network")?;
     follow_peers(settings, neighbors, &tasks);
+    policies::start(settings, neighbors)?;
     let dns = start_dns(settings, neighbors);
     let kubelet = start_kubelet(settings, neighbors);
     start_service_proxy(settings, neighbors);

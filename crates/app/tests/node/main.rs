@@ -26,6 +26,7 @@ mod jobs;
 mod mending;
 mod peers;
 mod pods;
+mod policies;
 mod proxy;
 mod remote;
 mod resize;

@@ -52,13 +52,11 @@ impl Resource for NetworkPolicy {
         validation::validate(self, Some(stored), errors);
     }
 
-    /// Ranges that may not mean what they say, and that nothing here keeps traffic away.
+    /// Ranges that may not mean what they say.
     fn warnings(&self) -> Vec<String> {
         let absent = NetworkPolicySpec::default();
         let spec = self.spec.as_ref().unwrap_or(&absent);
-        let mut warnings = vec![
-            "spec: accepted, but traffic is not held back by policies on this server".to_owned(),
-        ];
+        let mut warnings = Vec::new();
         for (path, block) in blocks(spec) {
             warnings.extend(addresses::cidr_warnings(&block.cidr, &path.child("cidr")));
             for (index, except) in block.except.iter().flatten().enumerate() {

@@ -1,0 +1,39 @@
+//! An answer for people.
+
+use apimachinery::ObjectKey;
+use network::policy::state::Decision;
+use network::policy::why::{Answer, Reason};
+
+use super::question::{Question, shown};
+
+pub(super) fn answer(question: &Question, answer: &Answer) -> String {
+    let Answer { connection, egress, ingress } = answer;
+    let word = if answer.allows() { "allowed" } else { "denied" };
+    format!(
+        "{} ({}) -> {} ({}) port {}/{}: {word}\n  egress:  {}\n  ingress: {}",
+        shown(&question.from),
+        connection.source,
+        shown(&question.to),
+        connection.destination,
+        connection.port,
+        connection.protocol,
+        reason(egress, "egress"),
+        reason(ingress, "ingress"),
+    )
+}
+
+fn reason(reason: &Reason, direction: &str) -> String {
+    match reason {
+        Reason::Exempt(why) => format!("allowed: {why}"),
+        Reason::Decided(Decision::NotIsolated) => {
+            format!("allowed: no policy isolates the pod for {direction}")
+        }
+        Reason::Decided(Decision::Allowed { policy, rule }) => {
+            format!("allowed by NetworkPolicy {policy}, spec.{direction}[{rule}]")
+        }
+        Reason::Decided(Decision::Denied { policies }) => {
+            let names: Vec<String> = policies.iter().map(ObjectKey::to_string).collect();
+            format!("denied: isolated by {}, and no rule allows it", names.join(", "))
+        }
+    }
+}
