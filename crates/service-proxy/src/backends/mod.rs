@@ -3,7 +3,10 @@
 //! A back end describes purely what should be; its `apply.rs` alone asks the kernel. Every one
 //! passes `tests/traffic`.
 
+mod flows;
+pub mod iptables;
 pub mod nftables;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +20,10 @@ use stdx::{Cidr, Family};
 use crate::service_port::ServicePort;
 
 /// Every mode, by name.
-pub const ALL: &[&Mode] = &[&nftables::MODE];
+pub const ALL: &[&Mode] = &[&iptables::MODE, &nftables::MODE];
+
+/// Where nobody chooses.
+pub const DEFAULT: &Mode = &nftables::MODE;
 
 pub type Open = fn(ClusterId, &Networks) -> Result<Box<dyn Backend>, Error>;
 
@@ -59,6 +65,8 @@ pub struct Networks {
     pub cluster: Vec<Cidr>,
     /// All ClusterIPs. These families are served.
     pub services: Vec<Cidr>,
+    /// Addresses of the node on which node ports are served; `None`: all.
+    pub node_ports: Option<Vec<Cidr>>,
 }
 
 impl Networks {
@@ -108,4 +116,22 @@ pub enum Error {
     Listen { source: linux::netlink::Error },
     #[error("remove the kernel's rules for Services")]
     Purge { source: linux::netlink::Error },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
+
+/// Of a mode whose rules are written by programs.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error("the program {program} is not there: install the package iptables, or choose the mode nftables")]
+    Missing { program: String },
+    #[error("run {program}")]
+    Run { program: String, source: std::io::Error },
+    #[error("{program} failed ({status}): {complaint}")]
+    Refused { program: String, status: String, complaint: String },
+    #[error(
+        "the chains of iptables mode belong to another cluster on this host ({owner}): choose the mode \
+         nftables, or purge that cluster"
+    )]
+    OtherCluster { owner: String },
 }

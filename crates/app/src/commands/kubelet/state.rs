@@ -114,7 +114,7 @@ impl State {
             // Services are the proxy's.
             service_cidrs: pod_cidrs.clone(),
             pod_cidrs,
-            proxy_mode: backends::ALL[0],
+            proxy_mode: backends::DEFAULT,
             cgroup_root: self.cgroup_root.clone(),
             kubelet_port: 0,
             container_runtime: self.container_runtime.clone(),
