@@ -72,7 +72,7 @@ fn port(number: u32, wanted: Wanted, skipped: Option<u32>) -> ServicePort {
         affinity: None,
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
-health_check_node_port: None,
+        health_check_node_port: None,
         endpoints: Endpoints { cluster: endpoints.collect(), ..Endpoints::default() },
     }
 }

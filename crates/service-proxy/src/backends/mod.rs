@@ -77,8 +77,9 @@ impl Networks {
 
 /// What the kernel holds for Services, and what it should hold.
 ///
-/// Promises: what is right in the kernel is not touched, so that connections go on; a change of one
-/// Service costs the same for any number of others; dropping a back end leaves everything in place.
+/// Promises: connections go on whatever changes; dropping a back end leaves everything in place. In
+/// mode nftables what is right in the kernel is not touched, and a change of one Service costs the
+/// same for any number of others.
 /// Does not promise that an error leaves all families as they were: [`Backend::resync`] puts that
 /// right.
 pub trait Backend: fmt::Debug + Send {
@@ -123,7 +124,9 @@ pub enum Error {
 /// Of a mode whose rules are written by programs.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    #[error("the program {program} is not there: install the package iptables, or choose the mode nftables")]
+    #[error(
+        "the program {program} is not there: install the package iptables, or choose the mode nftables"
+    )]
     Missing { program: String },
     #[error("run {program}")]
     Run { program: String, source: std::io::Error },

@@ -32,7 +32,7 @@ pub(crate) fn port(text: &str) -> ServicePort {
         affinity: None,
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
-health_check_node_port: None,
+        health_check_node_port: None,
         endpoints: Endpoints::default(),
     };
     for word in words {

@@ -142,7 +142,7 @@ impl Case {
             affinity: None,
             internal_policy: TrafficPolicy::Cluster,
             external_policy: TrafficPolicy::Cluster,
-health_check_node_port: None,
+            health_check_node_port: None,
             endpoints: Endpoints {
                 cluster: endpoints(pods),
                 local: endpoints(local),

@@ -47,7 +47,10 @@ fn change_mode(from: Case, to: Case) {
         assert_eq!((inside.ask(), outside.ask()), (expected.clone(), expected.clone()));
         assert_eq!(flow.ask(), expected);
         assert_eq!(tcp(&nodes.client, from.at_node(30080)), expected, "new ones, too");
-        assert_eq!(tcp(&nodes.pods[1], from.at_cluster_ip(80)).map(|it| it[..5].to_owned()), Ok("pod 0".into()));
+        assert_eq!(
+            tcp(&nodes.pods[1], from.at_cluster_ip(80)).map(|it| it[..5].to_owned()),
+            Ok("pod 0".into())
+        );
     };
     check();
     drop(backend);

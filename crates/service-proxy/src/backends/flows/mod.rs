@@ -8,8 +8,8 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linux::netlink::conntrack::{Conntrack, Entry};
 use linux::netlink;
+use linux::netlink::conntrack::{Conntrack, Entry};
 use stdx::Family;
 
 use super::Error;

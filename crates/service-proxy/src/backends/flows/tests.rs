@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use linux::netlink::conntrack::{Entry, Tuple};
 
 use super::{Flows, is_stale, of, suspects};
+use crate::service_port::Protocol;
 use crate::service_port::frontend::Frontend;
 use crate::service_port::text::port;
-use crate::service_port::Protocol;
 
 fn frontend(address: [u8; 4], port: u16) -> Frontend {
     Frontend { protocol: Protocol::Udp, address: address.into(), port }

@@ -110,7 +110,8 @@ impl Backend for Chains {
 
     fn set(&mut self, service: &ObjectKey, mut ports: Vec<ServicePort>) {
         for side in &mut self.sides {
-            let (of_side, rest): (Vec<_>, _) = ports.into_iter().partition(|it| it.family() == side.family);
+            let (of_side, rest): (Vec<_>, _) =
+                ports.into_iter().partition(|it| it.family() == side.family);
             self.flows.suspect(side.ruleset.ports(service), &of_side);
             side.ruleset.set(service, of_side);
             ports = rest;

@@ -79,8 +79,7 @@ impl Programs {
                 Err(err) => return Err(err),
             };
             let mut chains = saved.values().flat_map(|it| &it.chains);
-            let is_marked =
-                chains.any(|it| HINTS.contains(&it.as_str()) || is_owner_chain(it));
+            let is_marked = chains.any(|it| HINTS.contains(&it.as_str()) || is_owner_chain(it));
             let n_rules = saved.values().map(|it| it.rules.len()).sum();
             if best.as_ref().is_none_or(|it| (it.0, it.1) < (is_marked, n_rules)) {
                 best = Some((is_marked, n_rules, programs));
@@ -106,10 +105,10 @@ impl Programs {
     fn run(&self, verb: &str, words: &[&str], input: Option<&str>) -> Result<Ran, Error> {
         let program = self.variant.program(self.family, verb);
         let run = || run(&program, words, input);
-        let ran = self.namespace.run(run).map_err(|err| Error::Run {
-            program: program.clone(),
-            source: err.source,
-        })?;
+        let ran = self
+            .namespace
+            .run(run)
+            .map_err(|err| Error::Run { program: program.clone(), source: err.source })?;
         let (output, pid) = match ran {
             Ok(it) => it,
             Err(err) if err.kind() == io::ErrorKind::NotFound => {

@@ -79,7 +79,10 @@ pub(super) fn of(names: Names, port: &ServicePort, networks: &FamilyNetworks) ->
     writer.choices();
     if let Some(number) = port.health_check_node_port {
         let comment = comment(&format!("{} health check node port", writer.names.port));
-        writer.rules.health_checks.push(format!("{comment} -m tcp -p tcp --dport {number} -j ACCEPT"));
+        writer
+            .rules
+            .health_checks
+            .push(format!("{comment} -m tcp -p tcp --dport {number} -j ACCEPT"));
     }
     writer.rules
 }
@@ -185,7 +188,8 @@ impl Writer<'_> {
         if !self.has_external_endpoints() {
             return;
         }
-        let to = |words: &str| comment(&format!("{words} {} external destinations", self.names.port));
+        let to =
+            |words: &str| comment(&format!("{words} {} external destinations", self.names.port));
         let cluster = format!("-j {}", self.names.cluster());
         let has_any = !self.port.endpoints.cluster.is_empty();
         let mut rules = Vec::new();
@@ -230,7 +234,8 @@ impl Writer<'_> {
         let to_external = format!("-j {}", self.names.external());
         let mut rules: Vec<_> =
             ranges.iter().map(|it| format!("{comment_of} -s {it} {to_external}")).collect();
-        let rest = format!("other traffic to {} will be dropped by KUBE-PROXY-FIREWALL", self.names.port);
+        let rest =
+            format!("other traffic to {} will be dropped by KUBE-PROXY-FIREWALL", self.names.port);
         rules.push(comment(&rest));
         self.rules.chains.insert(firewall, rules);
     }
@@ -283,7 +288,8 @@ impl Writer<'_> {
             let seconds = affinity.as_secs();
             rules.extend(endpoints.iter().map(|it| {
                 let (comment, chain) = (comment(it), self.names.endpoint(*it));
-                let recent = format!("-m recent --name {chain} --rcheck --seconds {seconds} --reap");
+                let recent =
+                    format!("-m recent --name {chain} --rcheck --seconds {seconds} --reap");
                 format!("{comment} {recent} -j {chain}")
             }));
         }
@@ -306,7 +312,9 @@ impl Writer<'_> {
         let target = socket(endpoint);
         let rules = vec![
             format!("{comment} -s {} {MASQUERADE}", host(endpoint.address)),
-            format!("{comment}{remember} -m {protocol} -p {protocol} -j DNAT --to-destination {target}"),
+            format!(
+                "{comment}{remember} -m {protocol} -p {protocol} -j DNAT --to-destination {target}"
+            ),
         ];
         self.rules.chains.insert(chain, rules);
     }

@@ -57,15 +57,7 @@ pub(super) const JUMPS: &[Jump] = &[
 pub(super) const FIXED: &[(&str, &[&str])] = &[
     (
         "filter",
-        &[
-            SERVICES,
-            EXTERNAL_SERVICES,
-            NODE_PORTS,
-            FORWARD,
-            PROXY_FIREWALL,
-            FIREWALL,
-            CANARY,
-        ],
+        &[SERVICES, EXTERNAL_SERVICES, NODE_PORTS, FORWARD, PROXY_FIREWALL, FIREWALL, CANARY],
     ),
     ("nat", &[SERVICES, NODE_PORTS, POSTROUTING, MARK_MASQUERADE, CANARY]),
 ];

@@ -74,9 +74,8 @@ fn show(text: &str) -> Vec<String> {
         of("dropped", &rules.dropped),
         chains.collect(),
     ];
-    let replace = |line: String| {
-        replaced.iter().fold(line, |line, (name, short)| line.replace(name, short))
-    };
+    let replace =
+        |line: String| replaced.iter().fold(line, |line, (name, short)| line.replace(name, short));
     let mut lines: Vec<_> = lines.concat().into_iter().map(replace).collect();
     lines.sort();
     lines

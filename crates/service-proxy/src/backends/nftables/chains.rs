@@ -148,7 +148,10 @@ fn cluster_ips(networks: &FamilyNetworks) -> Vec<Rule> {
     let local = networks.rule("policy Local");
     let choose = |scope| choose_chain(scope, Way::Address);
     vec![
-        networks.outside(networks.rule("from outside the cluster")).set_mark(MASQUERADE_MARK).into(),
+        networks
+            .outside(networks.rule("from outside the cluster"))
+            .set_mark(MASQUERADE_MARK)
+            .into(),
         is_in(local, Way::Address, sets::INTERNAL_LOCAL).goto(choose(Scope::Local)),
         networks.rule("any endpoint").goto(choose(Scope::Cluster)),
     ]

@@ -149,9 +149,9 @@ impl Ruleset {
     ) -> impl Iterator<Item = (ElementId, Option<Data>)> + 'a {
         let is_owned =
             |it: &Frontend| self.owners.get(it).and_then(|it| it.first()) == Some(service);
-        elements.into_iter().filter_map(move |(frontend, id, data)| {
-            is_owned(&frontend).then_some((id, data))
-        })
+        elements
+            .into_iter()
+            .filter_map(move |(frontend, id, data)| is_owned(&frontend).then_some((id, data)))
     }
 
     /// What another Service has at a frontend, if it is its own.

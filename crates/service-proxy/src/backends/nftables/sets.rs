@@ -89,9 +89,9 @@ pub(super) fn all(family: Family) -> BTreeMap<&'static str, Set> {
     let client = types(&client(Way::Address));
     let endpoint = || types(ENDPOINT);
     let member = || [frontend(), endpoint()].concat();
-    let of_levels = Scope::BOTH.into_iter().flat_map(|scope| {
-        Level::all().map(move |level| (level.set(scope), Set::of(frontend())))
-    });
+    let of_levels = Scope::BOTH
+        .into_iter()
+        .flat_map(|scope| Level::all().map(move |level| (level.set(scope), Set::of(frontend()))));
     let others = [
         (CLUSTER_IPS, Set::of(types(&[Field::Destination]))),
         (INTERNAL_LOCAL, Set::of(frontend())),

@@ -287,7 +287,7 @@ fn of_two_services_at_one_address_the_first_by_name_has_it() {
         let lines = show(&ruleset.table()).into_iter();
         let is_of = |line: &String| {
             (line.starts_with("cluster-") || line.starts_with("endpoints: "))
-                && line.contains(" 192.0.2.1 80 ")
+                && format!("{line} ").contains(" 192.0.2.1 80 ")
         };
         lines.filter(is_of).collect::<Vec<_>>()
     };
