@@ -262,7 +262,10 @@ impl Follower {
         // Another mode may have been in use before: both were there for a moment, so that no packet
         // found neither.
         for other in backends::ALL.iter().filter(|it| it.name != mode.name) {
-            (other.purge)(cluster)?;
+            if let Err(err) = (other.purge)(cluster) {
+                let error = error_chain(&err);
+                tracing::warn!(mode = other.name, %error, "rules of another mode may have stayed");
+            }
         }
         tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
         loop {

@@ -111,3 +111,33 @@ fn in_iptables_mode_rules_of_others_stay_and_another_cluster_is_refused() {
         assert!(!after.contains("KUBE-"), "{after}");
     });
 }
+
+#[test]
+fn in_iptables_mode_what_others_change_is_noticed_and_what_we_write_is_not() {
+    everywhere(|case| {
+        if case.mode.name != "iptables" {
+            return;
+        }
+        let Some((nodes, mut backend)) = case.setup(1, case.both(&[0])) else { return };
+        super::change(&mut *backend, case.both(&[]));
+        super::change(&mut *backend, case.both(&[0]));
+        backend.resync().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let wait = |backend: &mut dyn backends::Backend| {
+            let disturbed = async {
+                tokio::time::timeout(std::time::Duration::from_secs(1), backend.disturbed()).await
+            };
+            runtime.block_on(disturbed).is_ok()
+        };
+        assert!(!wait(&mut *backend), "nobody else did anything");
+        let program = match case.family {
+            stdx::Family::V4 => "iptables-nft",
+            stdx::Family::V6 => "ip6tables-nft",
+        };
+        let flush = || Command::new(program).args(["-t", "nat", "-F", "KUBE-SERVICES"]).status();
+        assert!(nodes.node.run(flush).unwrap().unwrap().success());
+        assert!(wait(&mut *backend), "somebody emptied a chain");
+        backend.resync().unwrap();
+        assert_eq!(tcp(&nodes.client, case.at_node(30080)), Ok(case.masqueraded(0)));
+    });
+}

@@ -1,5 +1,5 @@
-//! Runs `iptables-save` and `iptables-restore`, one family after the other, and lets stale UDP flows
-//! begin anew.
+//! Runs `iptables-save` and `iptables-restore`, one family after the other, and lets stale UDP
+//! flows begin anew.
 
 use std::collections::BTreeMap;
 
@@ -58,6 +58,9 @@ pub(super) fn purge(cluster: ClusterId) -> Result<(), Error> {
 fn purge_family(cluster: ClusterId, family: Family) -> Result<(), Error> {
     for variant in Variant::ALL {
         let programs = Programs::new(variant, family)?;
+        if !programs.has_table()? {
+            continue;
+        }
         let saved = match programs.save() {
             Ok((saved, _)) => saved,
             // Without the programs nobody made any.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::process::{Command, Output, Stdio};
 
+use linux::netlink::nftables::draft::table_family;
+use linux::netlink::nftables::{Nftables, TableId};
 use linux::network_namespace::NetworkNamespace;
 use stdx::Family;
 
@@ -76,7 +78,11 @@ impl Programs {
                     missing.get_or_insert(Error::Missing { program });
                     continue;
                 }
-                Err(err) => return Err(err),
+                // The kernel may lack what this variant needs, and have the other's.
+                Err(err) => {
+                    missing = Some(err);
+                    continue;
+                }
             };
             let mut chains = saved.values().flat_map(|it| &it.chains);
             let is_marked = chains.any(|it| HINTS.contains(&it.as_str()) || is_owner_chain(it));
@@ -87,6 +93,30 @@ impl Programs {
         }
         let nothing = || Error::Missing { program: "iptables-nft-save".to_owned() };
         best.map(|it| it.2).ok_or_else(|| missing.unwrap_or_else(nothing))
+    }
+
+    /// Whether there is a table that may have chains of ours: asks the kernel, and runs nothing.
+    pub(super) fn has_table(&self) -> Result<bool, Error> {
+        let run =
+            |source| Error::Run { program: self.variant.program(self.family, "save"), source };
+        match self.variant {
+            Variant::Nft => {
+                let id = TableId::new(table_family(self.family), "nat");
+                let tables = Nftables::open(id.clone()).and_then(|mut it| it.tables());
+                tables.map(|it| it.contains(&id)).map_err(|err| run(err.source))
+            }
+            Variant::Legacy => {
+                let name = match self.family {
+                    Family::V4 => "ip_tables_names",
+                    Family::V6 => "ip6_tables_names",
+                };
+                match std::fs::read_to_string(format!("/proc/thread-self/net/{name}")) {
+                    Ok(names) => Ok(names.lines().any(|it| it == "nat")),
+                    Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+                    Err(err) => Err(run(err)),
+                }
+            }
+        }
     }
 
     /// The tables that are there. Makes none: of the older interface only those that the kernel has

@@ -1,7 +1,7 @@
 //! The rules of one port of a Service, as `iptables-restore` reads them. Pure.
 //!
-//! Chains, their order and their comments are upstream's, but that TCP is refused by a reset: of ICMP the kernel gives each
-//! host a few per second only.
+//! Chains, their order and their comments are upstream's, but that TCP is refused by a reset: of
+//! ICMP the kernel gives each host a few per second only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
