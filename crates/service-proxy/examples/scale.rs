@@ -61,6 +61,7 @@ fn port(number: u32, wanted: Wanted, skipped: Option<u32>) -> ServicePort {
         port: 8080,
     });
     ServicePort {
+        name: String::new(),
         cluster_ip: address(0x0a60_0000, number + 1),
         protocol: Protocol::Tcp,
         port: 80,
@@ -71,7 +72,8 @@ fn port(number: u32, wanted: Wanted, skipped: Option<u32>) -> ServicePort {
         affinity: None,
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
-        endpoints: Endpoints { cluster: endpoints.collect(), local: BTreeSet::new() },
+        health_check_node_port: None,
+        endpoints: Endpoints { cluster: endpoints.collect(), ..Endpoints::default() },
     }
 }
 
@@ -79,6 +81,7 @@ fn open(mode: &Mode) -> Result<Box<dyn Backend>, Failure> {
     let networks = Networks {
         cluster: vec!["10.0.0.0/8".parse()?, "fd00:0:a00::/48".parse()?],
         services: vec!["10.96.0.0/12".parse()?, "fd00::/16".parse()?],
+        node_ports: None,
     };
     Ok((mode.open)("0c0ffee0".parse()?, &networks)?)
 }

@@ -27,11 +27,17 @@ pub struct Config {
     pub pod_cidrs: Vec<Cidr>,
     /// The ranges of ClusterIPs: these families are served.
     pub service_cidrs: Vec<Cidr>,
+    /// Addresses of the node on which node ports are served; `None`: all.
+    pub node_port_addresses: Option<Vec<Cidr>>,
 }
 
 impl Config {
     fn networks(&self) -> Networks {
-        Networks { cluster: self.pod_cidrs.clone(), services: self.service_cidrs.clone() }
+        Networks {
+            cluster: self.pod_cidrs.clone(),
+            services: self.service_cidrs.clone(),
+            node_ports: self.node_port_addresses.clone(),
+        }
     }
 }
 

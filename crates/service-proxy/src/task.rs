@@ -247,10 +247,6 @@ impl Follower {
     /// one fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible, Error> {
         let Config { cluster, mode, .. } = self.config;
-        // Another mode may have been in use before.
-        for other in backends::ALL.iter().filter(|it| it.name != mode.name) {
-            (other.purge)(cluster)?;
-        }
         // From here on it hears of changes, before anything is compared, so that none is missed.
         let mut backend = (mode.open)(cluster, &self.config.networks())?;
         backend.adopt()?;
@@ -263,6 +259,14 @@ impl Follower {
             self.set(&mut *backend, key).await;
         }
         backend.resync()?;
+        // Another mode may have been in use before: both were there for a moment, so that no packet
+        // found neither.
+        for other in backends::ALL.iter().filter(|it| it.name != mode.name) {
+            if let Err(err) = (other.purge)(cluster) {
+                let error = error_chain(&err);
+                tracing::warn!(mode = other.name, %error, "rules of another mode may have stayed");
+            }
+        }
         tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
         loop {
             backoff.reset();

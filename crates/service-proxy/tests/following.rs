@@ -126,9 +126,10 @@ fn config() -> Config {
     Config {
         cluster: "00c0ffee".parse().unwrap(),
         node_name: "here".to_owned(),
-        mode: service_proxy::backends::ALL[0],
+        mode: service_proxy::backends::mode("nftables").unwrap(),
         pod_cidrs: ["10.244.0.0/16", "fd00:10:244::/56"].map(|it| it.parse().unwrap()).into(),
         service_cidrs: ["10.96.0.0/12", "fd00:10:96::/108"].map(|it| it.parse().unwrap()).into(),
+        node_port_addresses: None,
     }
 }
 

@@ -20,6 +20,7 @@ const DEBIAN: &[(&str, &str, &str)] = &[
     ("busybox", "--help", "busybox-static"),
     ("ip", "-V", "iproute2"),
     ("nft", "--version", "nftables"),
+    ("iptables-nft", "--version", "iptables"),
     ("nsenter", "--version", "util-linux"),
     ("script", "--version", "bsdutils"),
     ("qemu-system-x86_64", "--version", "qemu-system-x86"),

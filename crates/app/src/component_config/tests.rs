@@ -230,17 +230,22 @@ fn a_proxys_file_is_honored_or_refused_by_its_paths() {
         "mode: ''\niptables: {syncPeriod: 0s, masqueradeBit: 14}\nwinkernel: {enableDSR: false}",
         &[],
     );
-    check("mode: iptables", &["mode: \"iptables\" is not supported: choose nftables"]);
+    check("mode: iptables", &[]);
+    check("mode: ipvs", &["mode: \"ipvs\" is not supported: choose iptables or nftables"]);
+    check("nodePortAddresses: [192.0.2.0/24]", &[]);
+    check(
+        "nodePortAddresses: [primary]",
+        &["nodePortAddresses: \"primary\" is not supported: give ranges of addresses"],
+    );
     check(
         "detectLocalMode: BridgeInterface",
         &["detectLocalMode: \"BridgeInterface\" is not supported: choose ClusterCIDR or NodeCIDR"],
     );
     check(
-        "conntrack: {maxPerCore: 0}\nnodePortAddresses: [primary]\nipvs: {strictARP: true}",
+        "conntrack: {maxPerCore: 0}\nipvs: {strictARP: true}",
         &[
             "conntrack.maxPerCore: 0 is not supported: only its default is, 32768",
             "ipvs.strictARP: true is not supported: only its default is, false",
-            "nodePortAddresses: [\"primary\"] is not supported: leave it out",
         ],
     );
     check(

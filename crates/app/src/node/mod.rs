@@ -147,6 +147,7 @@ fn start_service_proxy(settings: &Settings, neighbors: &Neighbors<'_>) {
         mode: settings.proxy_mode,
         pod_cidrs: settings.pod_cidrs.all().to_vec(),
         service_cidrs: settings.service_cidrs.all().to_vec(),
+        node_port_addresses: None,
     };
     service_proxy::start(config, &tasks, neighbors.world, &factory);
     factory.start();

@@ -50,7 +50,7 @@ impl Settings {
             cgroup_root: node.cgroup_root.clone(),
             kubelet_port: node.kubelet_port,
             container_runtime: node.container_runtime.clone(),
-            proxy_mode: backends::ALL[0],
+            proxy_mode: backends::DEFAULT,
             network: network::NONE,
             has_direct_routes: false,
             allowed_unsafe_sysctls: Vec::new(),

@@ -23,7 +23,7 @@ use network::policy::Enforcer;
 use network::policy::compile::compile;
 use network::policy::model::{NamedPort, Pod, Protocol};
 use network::policy::state::State;
-use network::{Config, Gate, HOST_GATEWAY, Network, Peer, PodRange};
+use network::{Config, Gate, HOST_GW, Network, Peer, PodRange};
 use node_api::network::{Attachment, Namespace};
 use node_api::{ClusterId, PodNetwork as _, PodRef, PodUid, SandboxId};
 use serde_json::{Value as Json, json};
@@ -106,6 +106,11 @@ pub(crate) fn node_name(n: u8) -> String {
     format!("node-{n}")
 }
 
+/// In the network of the nodes.
+fn addresses(n: u8) -> [IpAddr; 2] {
+    [ip(&format!("192.0.2.{n}")), ip(&format!("2001:db8::{n}"))]
+}
+
 impl Node {
     fn start(n: u8) -> Self {
         let namespace = NetworkNamespace::create().unwrap();
@@ -117,7 +122,10 @@ impl Node {
         };
         let config = Config {
             cluster: cluster(),
-            backend: HOST_GATEWAY.to_owned(),
+            node: node_name(n),
+            addresses: addresses(n).into(),
+            has_direct_routes: false,
+            backend: HOST_GW.to_owned(),
             bridge: "xebec0".into(),
             ranges: vec![
                 range(format!("10.244.{n}.0/24"), "10.244.0.0/16"),
@@ -142,9 +150,8 @@ impl Node {
         Peer {
             node: node_name(n),
             pod_cidrs: ranges.map(|it| it.parse().unwrap()).into(),
-            addresses: vec![ip(&format!("192.0.2.{n}")), ip(&format!("2001:db8::{n}"))],
-            public_addresses: Vec::new(),
-            public_key: None,
+            addresses: addresses(self.n).into(),
+            annotations: BTreeMap::new(),
         }
     }
 

@@ -3,7 +3,10 @@
 //! A back end describes purely what should be; its `apply.rs` alone asks the kernel. Every one
 //! passes `tests/traffic`.
 
+mod flows;
+pub mod iptables;
 pub mod nftables;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +20,10 @@ use stdx::{Cidr, Family};
 use crate::service_port::ServicePort;
 
 /// Every mode, by name.
-pub const ALL: &[&Mode] = &[&nftables::MODE];
+pub const ALL: &[&Mode] = &[&iptables::MODE, &nftables::MODE];
+
+/// Where nobody chooses.
+pub const DEFAULT: &Mode = &nftables::MODE;
 
 pub type Open = fn(ClusterId, &Networks) -> Result<Box<dyn Backend>, Error>;
 
@@ -59,6 +65,8 @@ pub struct Networks {
     pub cluster: Vec<Cidr>,
     /// All ClusterIPs. These families are served.
     pub services: Vec<Cidr>,
+    /// Addresses of the node on which node ports are served; `None`: all.
+    pub node_ports: Option<Vec<Cidr>>,
 }
 
 impl Networks {
@@ -69,8 +77,9 @@ impl Networks {
 
 /// What the kernel holds for Services, and what it should hold.
 ///
-/// Promises: what is right in the kernel is not touched, so that connections go on; a change of one
-/// Service costs the same for any number of others; dropping a back end leaves everything in place.
+/// Promises: connections go on whatever changes; dropping a back end leaves everything in place. In
+/// mode nftables what is right in the kernel is not touched, and a change of one Service costs the
+/// same for any number of others.
 /// Does not promise that an error leaves all families as they were: [`Backend::resync`] puts that
 /// right.
 pub trait Backend: fmt::Debug + Send {
@@ -108,4 +117,24 @@ pub enum Error {
     Listen { source: linux::netlink::Error },
     #[error("remove the kernel's rules for Services")]
     Purge { source: linux::netlink::Error },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+}
+
+/// Of a mode whose rules are written by programs.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error(
+        "the program {program} is not there: install the package iptables, or choose the mode nftables"
+    )]
+    Missing { program: String },
+    #[error("run {program}")]
+    Run { program: String, source: std::io::Error },
+    #[error("{program} failed ({status}): {complaint}")]
+    Refused { program: String, status: String, complaint: String },
+    #[error(
+        "the chains of iptables mode belong to another cluster on this host ({owner}): choose the mode \
+         nftables, or purge that cluster"
+    )]
+    OtherCluster { owner: String },
 }

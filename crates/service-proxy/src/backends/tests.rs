@@ -8,9 +8,10 @@ fn a_mode_that_is_not_there_is_refused_with_those_that_are() {
         let found = mode(name).map_or_else(|err| err.to_string(), |it| it.name.to_owned());
         assert_eq!(found, expected);
     };
+    check("iptables", "iptables");
     check("nftables", "nftables");
-    check("ipvs", "there is no proxy mode \"ipvs\"; there is: nftables");
-    check("", "there is no proxy mode \"\"; there is: nftables");
+    check("ipvs", "there is no proxy mode \"ipvs\"; there is: iptables, nftables");
+    check("", "there is no proxy mode \"\"; there is: iptables, nftables");
 }
 
 #[test]

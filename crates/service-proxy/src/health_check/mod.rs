@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use self::answer::Health;
-use crate::service_port::n_ready_local;
+use crate::service_port::{health_check_node_port, n_ready_local};
 
 /// Balancers ask every few seconds; a connection above these takes the place of one that has waited
 /// longest.
@@ -38,9 +38,7 @@ fn plan(
     node_name: &str,
 ) -> Option<(u16, Health)> {
     let spec = service.spec.as_ref()?;
-    let is_local = spec.external_traffic_policy.as_deref() == Some("Local");
-    let number = spec.health_check_node_port.filter(|_| is_local)?;
-    let port = u16::try_from(number).ok().filter(|it| *it != 0)?;
+    let port = health_check_node_port(spec)?;
     let n_endpoints = n_ready_local(slices, node_name);
     Some((port, Health { service: key_of(&service.metadata), n_endpoints }))
 }

@@ -4,6 +4,10 @@
 //! Which endpoints take part is decided here, as upstream decides it (`pkg/proxy/topology.go`,
 //! KEP-1669).
 
+pub(crate) mod frontend;
+#[cfg(test)]
+pub(crate) mod text;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -69,6 +73,8 @@ pub struct Endpoint {
 /// All addresses in it are of one family, that of the ClusterIP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
+    /// Empty: the Service's only one.
+    pub name: String,
     pub cluster_ip: IpAddr,
     pub protocol: Protocol,
     pub port: u16,
@@ -82,6 +88,8 @@ pub struct ServicePort {
     pub affinity: Option<Duration>,
     pub internal_policy: TrafficPolicy,
     pub external_policy: TrafficPolicy,
+    /// Where load balancers ask whether this node has endpoints, over TCP.
+    pub health_check_node_port: Option<u16>,
     pub endpoints: Endpoints,
 }
 
@@ -101,6 +109,8 @@ pub struct Endpoints {
     pub cluster: BTreeSet<Endpoint>,
     /// The same choice among those on this node.
     pub local: BTreeSet<Endpoint>,
+    /// Those that serve, wherever and for whomever: flows that go to them already go on.
+    pub serving: BTreeSet<Endpoint>,
 }
 
 impl ServicePort {
@@ -136,6 +146,7 @@ pub fn service_ports(
         ports.filter_map(move |port| {
             let family = Family::of(cluster_ip);
             Some(ServicePort {
+                name: port.name.clone().unwrap_or_default(),
                 cluster_ip,
                 protocol: Protocol::parse(port.protocol.as_deref())?,
                 port: port_number(port.port)?,
@@ -146,11 +157,18 @@ pub fn service_ports(
                 affinity: affinity(spec),
                 internal_policy: TrafficPolicy::parse(spec.internal_traffic_policy.as_deref()),
                 external_policy: TrafficPolicy::parse(spec.external_traffic_policy.as_deref()),
+                health_check_node_port: health_check_node_port(spec),
                 endpoints: endpoints(family, port.name.as_deref(), slices, place),
             })
         })
     };
     cluster_ips(spec).into_iter().flat_map(of).collect()
+}
+
+/// Only where external traffic stays on the node.
+pub(crate) fn health_check_node_port(spec: &core::ServiceSpec) -> Option<u16> {
+    let is_local = spec.external_traffic_policy.as_deref() == Some("Local");
+    spec.health_check_node_port.filter(|_| is_local).and_then(port_number)
 }
 
 /// Zero is no port: such as a node port that is not allocated.
@@ -254,6 +272,7 @@ pub fn n_ready_local(slices: &[Arc<EndpointSlice>], node_name: &str) -> usize {
 struct Choice {
     ready: Endpoints,
     terminating: Endpoints,
+    serving: BTreeSet<Endpoint>,
     for_node: Meant,
     for_zone: Meant,
 }
@@ -307,6 +326,7 @@ impl Choice {
         };
         let is_local = endpoint.node_name.as_deref() == Some(place.node_name.as_str());
         let one = Endpoint { address, port };
+        self.serving.insert(one);
         endpoints.cluster.insert(one);
         if is_local {
             endpoints.local.insert(one);
@@ -326,6 +346,7 @@ impl Choice {
         Endpoints {
             cluster: or(meant.unwrap_or(self.ready.cluster), self.terminating.cluster),
             local: or(self.ready.local, self.terminating.local),
+            serving: self.serving,
         }
     }
 }

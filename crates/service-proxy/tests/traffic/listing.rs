@@ -120,7 +120,8 @@ fn check_listing(case: Case, services: &[ServicePort], listing: &str) {
     };
     let key = format!("meta l4proto . {word} daddr . th dport");
     for (chain, expected) in [
-        ("services", format!("{key} vmap @internal")),
+        ("choose", format!("{key} vmap @sticky")),
+        ("choose", format!("{key} @cluster-32 goto pick-32")),
         ("pick-2", format!("dnat {word} to {key} . numgen random mod 2 map @endpoints")),
         ("known-600", format!("{key} . {word} daddr . th dport @cluster-members")),
         ("known-600", format!("update @affinity {{ {word} saddr . {key} timeout 10m")),

@@ -5,6 +5,8 @@
 
 mod families;
 mod listing;
+mod modes;
+mod node_ports;
 mod nodes;
 mod restarts;
 
@@ -37,6 +39,15 @@ fn web() -> ObjectKey {
     ObjectKey::new("default", "web")
 }
 
+fn networks() -> Networks {
+    let ranges = |texts: [&str; 2]| texts.map(|it| it.parse().unwrap()).into();
+    Networks {
+        cluster: ranges(["10.244.0.0/16", "fd00:10:244::/56"]),
+        services: ranges(["10.96.0.0/12", "fd00:10:96::/108"]),
+        node_ports: None,
+    }
+}
+
 /// One back end and one family of addresses.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -60,12 +71,11 @@ impl Case {
     }
 
     fn open_as(self, nodes: &Nodes, cluster: ClusterId) -> Box<dyn Backend> {
-        let ranges = |texts: [&str; 2]| texts.map(|it| it.parse().unwrap()).into();
-        let networks = Networks {
-            cluster: ranges(["10.244.0.0/16", "fd00:10:244::/56"]),
-            services: ranges(["10.96.0.0/12", "fd00:10:96::/108"]),
-        };
-        nodes.node.run(|| (self.mode.open)(cluster, &networks)).unwrap().unwrap()
+        self.open_in(nodes, cluster, &networks())
+    }
+
+    fn open_in(self, nodes: &Nodes, cluster: ClusterId, networks: &Networks) -> Box<dyn Backend> {
+        nodes.node.run(|| (self.mode.open)(cluster, networks)).unwrap().unwrap()
     }
 
     /// A node with so many pods, and the Service.
@@ -121,6 +131,7 @@ impl Case {
             pods.iter().map(endpoint).collect()
         };
         ServicePort {
+            name: String::new(),
             cluster_ip: self.cluster_ip(),
             protocol,
             port,
@@ -131,7 +142,12 @@ impl Case {
             affinity: None,
             internal_policy: TrafficPolicy::Cluster,
             external_policy: TrafficPolicy::Cluster,
-            endpoints: Endpoints { cluster: endpoints(pods), local: endpoints(local) },
+            health_check_node_port: None,
+            endpoints: Endpoints {
+                cluster: endpoints(pods),
+                local: endpoints(local),
+                serving: BTreeSet::new(),
+            },
         }
     }
 
@@ -355,6 +371,54 @@ fn with_affinity_a_client_stays_with_its_endpoint_while_it_is_one() {
                 assert_eq!(ask(from, to).unwrap(), first);
             }
         }
+    });
+}
+
+#[test]
+fn affinity_ends_when_the_client_was_silent_for_its_time() {
+    everywhere(|case| {
+        let affinity = Some(Duration::from_secs(1));
+        let port = ServicePort { affinity, ..case.port(Protocol::Tcp, &[0, 1, 2], &[0, 1, 2]) };
+        let Some((nodes, _backend)) = case.setup(4, vec![port]) else { return };
+        let ask = || tcp(&nodes.pods[3], case.at_cluster_ip(80)).unwrap();
+        let first = ask();
+        // Each time another of three is as likely as not to be drawn twice over.
+        let has_moved = (0..12).any(|_| {
+            std::thread::sleep(Duration::from_millis(2100));
+            ask() != first
+        });
+        assert!(has_moved);
+    });
+}
+
+#[test]
+fn a_udp_flow_stays_with_an_endpoint_that_still_serves() {
+    everywhere(|case| {
+        let Some((nodes, mut backend)) = case.setup(2, case.both(&[0])) else { return };
+        let flow = Flow::open(&nodes.client, case.at_node(30053));
+        assert_eq!(flow.ask(), Ok(case.masqueraded(0)));
+        // It terminates, and another is there: only new flows go to that one.
+        let serving = case.port(Protocol::Udp, &[0], &[]).endpoints.cluster;
+        let mut port = case.port(Protocol::Udp, &[1], &[1]);
+        port.endpoints.serving = serving;
+        change(&mut *backend, vec![port]);
+        assert_eq!(flow.ask(), Ok(case.masqueraded(0)));
+        assert_eq!(udp(&nodes.client, case.at_node(30053)), Ok(case.masqueraded(1)));
+    });
+}
+
+#[test]
+fn many_endpoints_are_chosen_alike() {
+    everywhere(|case| {
+        // Not a power of two, and more than half of one.
+        let Some((nodes, _backend)) = case.setup(6, case.both(&[0, 1, 2, 3, 4])) else { return };
+        let mut counts = [0; 5];
+        for _ in 0..500 {
+            let answer = tcp(&nodes.pods[5], case.at_cluster_ip(80)).unwrap();
+            counts[answer[4..5].parse::<usize>().unwrap()] += 1;
+        }
+        // A hundred each, with a deviation of nine: this is six of them.
+        assert!(counts.iter().all(|it| (46..154).contains(it)), "{counts:?}");
     });
 }
 

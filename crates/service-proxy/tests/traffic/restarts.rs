@@ -67,6 +67,10 @@ fn a_restart_changes_nothing_and_a_table_that_somebody_removed_is_made_again() {
 #[test]
 fn each_cluster_has_its_own_rules_and_leaves_those_of_others() {
     everywhere(|case| {
+        // Upstream's chains have one name whatever the cluster.
+        if case.mode.name == "iptables" {
+            return;
+        }
         let Some((nodes, mut backend)) = case.setup(2, case.both(&[0])) else { return };
         let other: ClusterId = "0badcafe".parse().unwrap();
         let mut beside = case.open_as(&nodes, other);

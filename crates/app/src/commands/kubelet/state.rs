@@ -114,7 +114,7 @@ impl State {
             // Services are the proxy's.
             service_cidrs: pod_cidrs.clone(),
             pod_cidrs,
-            proxy_mode: backends::ALL[0],
+            proxy_mode: backends::DEFAULT,
             network: network::NONE,
             has_direct_routes: false,
             cgroup_root: self.cgroup_root.clone(),

@@ -47,10 +47,10 @@ struct FileFlags {
     /// Who counts as local: ClusterCIDR, or NodeCIDR, the pods of this node by its Node
     #[arg(long, value_name = "MODE")]
     detect_local_mode: Option<String>,
-    /// How Services are served: nftables alone
+    /// How Services are served: nftables or iptables
     #[arg(long, value_name = "MODE")]
     proxy_mode: Option<String>,
-    /// Addresses of the node that node ports are served on: all alone, by leaving it out
+    /// Addresses of the node that node ports are served on (default: all)
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',')]
     nodeport_addresses: Option<Vec<String>>,
     /// Where /healthz is served, over plain HTTP; port 0 for nowhere

@@ -29,6 +29,7 @@ pub(super) struct Plan {
     pod_cidrs: Option<Vec<Cidr>>,
     /// `None`: they are not known.
     service_cidrs: Option<Vec<Cidr>>,
+    node_port_addresses: Option<Vec<Cidr>>,
 }
 
 impl Plan {
@@ -65,6 +66,7 @@ impl Plan {
             mode: backends::mode(&configuration.mode).context("mode")?,
             pod_cidrs: pod_cidrs.map(|it| it.all().to_vec()),
             service_cidrs: service_cidrs.map(|it| it.all().to_vec()),
+            node_port_addresses: configuration.node_port_addresses(),
         })
     }
 
@@ -77,6 +79,7 @@ impl Plan {
             mode: self.mode,
             service_cidrs: self.service_cidrs.clone().unwrap_or_else(of_nobody),
             pod_cidrs,
+            node_port_addresses: self.node_port_addresses.clone(),
         }
     }
 }

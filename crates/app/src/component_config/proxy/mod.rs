@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use service_proxy::backends;
+use stdx::Cidr;
 
 use super::{Document, Error, Kind, form};
 
@@ -32,6 +33,7 @@ pub(crate) struct KubeProxyConfiguration {
     detect_local_mode: String,
     #[serde(rename = "clusterCIDR")]
     pub(crate) cluster_cidr: String,
+    node_port_addresses: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -53,7 +55,9 @@ impl KubeProxyConfiguration {
             one_of("mode", mode, &modes),
             one_of("detectLocalMode", detect_local_mode, LOCAL_MODES),
         ];
-        let problems: Vec<String> = problems.into_iter().flatten().collect();
+        let addresses = configuration.node_port_addresses.iter();
+        let wrong = addresses.filter_map(|it| node_port_address(it).err());
+        let problems: Vec<String> = problems.into_iter().flatten().chain(wrong).collect();
         match problems.is_empty() {
             true => Ok(configuration),
             false => Err(Error::Refused { kind: KIND.kind, problems }),
@@ -69,8 +73,40 @@ impl KubeProxyConfiguration {
         form::socket(&self.metrics_bind_address, METRICS_PORT).filter(|it| it.port() != 0)
     }
 
+    /// `None`: node ports are served on all addresses of the node.
+    pub(crate) fn node_port_addresses(&self) -> Option<Vec<Cidr>> {
+        let ranges = self.node_port_addresses.iter().filter_map(|it| node_port_address(it).ok());
+        (!self.node_port_addresses.is_empty()).then(|| ranges.collect())
+    }
+
     /// Local are the pods of this node alone, by its Node, not those of `clusterCIDR`.
     pub(crate) fn is_local_by_node(&self) -> bool {
         self.detect_local_mode == "NodeCIDR"
+    }
+}
+
+fn node_port_address(text: &str) -> Result<Cidr, String> {
+    let refused = |why: &str| format!("nodePortAddresses: {text:?} {why}");
+    match text.trim() {
+        "primary" => Err(refused("is not supported: give ranges of addresses")),
+        range => range.parse().map_err(|_| refused("is no range such as 192.0.2.0/24")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::node_port_address;
+
+    #[test]
+    fn node_port_addresses_are_ranges() {
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let found = node_port_address(text).map(|it| it.to_string());
+            assert_eq!(found.as_deref().map_err(|it| &**it), expected);
+        };
+        check("192.0.2.0/24", Ok("192.0.2.0/24"));
+        check("2001:db8::/64", Ok("2001:db8::/64"));
+        let refused = "nodePortAddresses: \"primary\" is not supported: give ranges of addresses";
+        check("primary", Err(refused));
+        check("here", Err("nodePortAddresses: \"here\" is no range such as 192.0.2.0/24"));
     }
 }

@@ -1,25 +1,21 @@
 //! Makes the kernel hold what the rulesets say, one transaction per family and change, and lets
 //! stale UDP flows begin anew.
 
-use std::collections::BTreeMap;
-
 use apimachinery::ObjectKey;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use linux::netlink;
-use linux::netlink::conntrack::Conntrack;
 use linux::netlink::nftables::draft::table_family;
 use linux::netlink::nftables::{Nftables, Observed, TableId, changes};
 use node_api::ClusterId;
 use stdx::Family;
 
 use super::chains::FamilyNetworks;
-use super::flows::{Flows, is_stale, suspects};
 use super::ruleset::Ruleset;
-use super::sets::Frontend;
-use super::strangers::Strangers;
+use crate::backends::flows::StaleFlows;
+use crate::backends::strangers::Strangers;
 use crate::backends::{Backend, Error, Networks};
-use crate::service_port::{Protocol, ServicePort};
+use crate::service_port::ServicePort;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
@@ -33,8 +29,8 @@ pub(super) fn open(cluster: ClusterId, networks: &Networks) -> Result<Box<dyn Ba
         let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
         let own_ports = sides.iter().map(|it| it.nftables.port()).collect();
         let name = table(cluster, Family::V4).name.into_owned();
-        let strangers = Strangers::listen(name, own_ports)?;
-        Ok(Tables { sides, conntrack: Conntrack::open()?, strangers })
+        let strangers = Strangers::listen(vec![name], own_ports)?;
+        Ok(Tables { sides, flows: StaleFlows::open()?, strangers })
     };
     let tables = open().map_err(|source| Error::Open { source })?;
     Ok(Box::new(tables))
@@ -51,7 +47,7 @@ pub(super) fn purge(cluster: ClusterId) -> Result<(), Error> {
 #[derive(Debug)]
 struct Tables {
     sides: Vec<Side>,
-    conntrack: Conntrack,
+    flows: StaleFlows,
     strangers: Strangers,
 }
 
@@ -62,8 +58,6 @@ struct Side {
     nftables: Nftables,
     /// `None` if the family is not served: then there is no table.
     ruleset: Option<Ruleset>,
-    /// Frontends whose flows may go to endpoints that are gone, until those flows are deleted.
-    suspects: Flows,
     /// What `adopt` read, for the first `resync`, so that a start reads the table once.
     adopted: Option<Observed>,
 }
@@ -77,7 +71,7 @@ impl Side {
         let nftables = Nftables::open(table(cluster, family))?;
         let is_served = networks.serves(family);
         let ruleset = is_served.then(|| Ruleset::new(FamilyNetworks::of(family, networks)));
-        Ok(Self { family, nftables, ruleset, suspects: Flows::new(), adopted: None })
+        Ok(Self { family, nftables, ruleset, adopted: None })
     }
 
     fn adopt(&mut self) -> Result<(), netlink::Error> {
@@ -89,12 +83,10 @@ impl Side {
         Ok(())
     }
 
-    fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>) {
+    fn set(&mut self, service: &ObjectKey, ports: Vec<ServicePort>, flows: &mut StaleFlows) {
         let Some(ruleset) = &mut self.ruleset else { return };
-        let before = ruleset.udp_flows(service);
+        flows.suspect(ruleset.ports(service), &ports);
         ruleset.set(service, ports);
-        let after = ruleset.udp_flows(service);
-        self.suspects.extend(suspects(&before, &after));
     }
 
     fn apply(&mut self) -> Result<(), netlink::Error> {
@@ -102,7 +94,7 @@ impl Side {
         if changes.is_empty() { Ok(()) } else { self.nftables.apply(&changes) }
     }
 
-    fn resync(&mut self) -> Result<(), netlink::Error> {
+    fn resync(&mut self, flows: &mut StaleFlows) -> Result<(), netlink::Error> {
         // The family may have been served before.
         let Some(ruleset) = &mut self.ruleset else { return self.nftables.purge() };
         let observed = match self.adopted.take() {
@@ -112,30 +104,8 @@ impl Side {
         let desired = ruleset.table();
         self.nftables.apply(&changes(observed.as_ref(), &desired))?;
         ruleset.take_changes();
-        let services: Vec<_> = ruleset.services().cloned().collect();
-        let flows: BTreeMap<Frontend, _> =
-            services.iter().flat_map(|it| ruleset.udp_flows(it)).collect();
-        self.suspects.extend(flows);
+        flows.suspect_all(ruleset.all_ports());
         Ok(())
-    }
-
-    /// After the rules changed, so that what begins anew begins right.
-    fn delete_stale_flows(&mut self, conntrack: &mut Conntrack) -> Result<(), netlink::Error> {
-        if self.suspects.is_empty() {
-            return Ok(());
-        }
-        let (udp, suspects) = (Protocol::Udp.number(), &self.suspects);
-        let n_deleted = conntrack.delete_where(self.family, udp, |it| is_stale(it, suspects))?;
-        tracing::debug!(family = %self.family, n_deleted, "deleted stale UDP flows");
-        self.suspects.clear();
-        Ok(())
-    }
-}
-
-impl Tables {
-    fn delete_stale_flows(&mut self) -> Result<(), Error> {
-        let mut delete = |it: &mut Side| it.delete_stale_flows(&mut self.conntrack);
-        self.sides.iter_mut().try_for_each(&mut delete).map_err(|source| Error::EndFlows { source })
     }
 }
 
@@ -148,7 +118,7 @@ impl Backend for Tables {
     fn set(&mut self, service: &ObjectKey, mut ports: Vec<ServicePort>) {
         for side in &mut self.sides {
             let (of_side, rest) = ports.into_iter().partition(|it| it.family() == side.family);
-            side.set(service, of_side);
+            side.set(service, of_side, &mut self.flows);
             ports = rest;
         }
     }
@@ -156,13 +126,13 @@ impl Backend for Tables {
     fn apply(&mut self) -> Result<(), Error> {
         let applied = self.sides.iter_mut().try_for_each(Side::apply);
         applied.map_err(|source| Error::Apply { source })?;
-        self.delete_stale_flows()
+        self.flows.delete()
     }
 
     fn resync(&mut self) -> Result<(), Error> {
-        let synced = self.sides.iter_mut().try_for_each(Side::resync);
+        let synced = self.sides.iter_mut().try_for_each(|it| it.resync(&mut self.flows));
         synced.map_err(|source| Error::Resync { source })?;
-        self.delete_stale_flows()
+        self.flows.delete()
     }
 
     fn disturbed(&mut self) -> BoxFuture<'_, Result<(), Error>> {

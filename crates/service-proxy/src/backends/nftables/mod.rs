@@ -3,11 +3,11 @@
 
 mod apply;
 mod chains;
-mod flows;
+mod levels;
+mod rendering;
 mod ruleset;
 mod sets;
 mod slots;
-mod strangers;
 #[cfg(test)]
 mod tests;
 

@@ -2,43 +2,39 @@
 //! other changes. Pure.
 //!
 //! The elements of one Service are a function of its ports and of the slots of its endpoints
-//! (`elements_of`), so they are made again rather than kept. The table is the sum over all
+//! (`rendering`), so they are made again rather than kept. The table is the sum over all
 //! Services; where two claim the same frontend, the one whose name comes first has it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use apimachinery::ObjectKey;
-use linux::netlink::nftables::{Change, Data, Element, Key, Observed, Table, Value, Verdict};
-use stdx::Family;
+use linux::netlink::nftables::{Change, Data, Element, Key, Observed, Table};
 
 use super::chains::{self, FamilyNetworks};
-use super::sets::{self, Choice, ENDPOINTS_MAX, Frontend, Scope};
+use super::rendering::{Rendering, Slots, has_scope};
+use super::sets::{self, Choice, ENDPOINTS_MAX, Scope};
 use super::slots;
-use crate::service_port::{Endpoint, ServicePort, TrafficPolicy};
+use crate::service_port::frontend::{Frontend, cluster_frontend, external_frontends, frontends};
+use crate::service_port::{Endpoint, ServicePort};
 
 /// A set and a key in it.
-type ElementId = (&'static str, Key);
-type Elements = BTreeMap<ElementId, Option<Data>>;
-/// The endpoints of a port, named by its ClusterIP, by slot. All frontends of the port have the
-/// same.
-type Slots = BTreeMap<(Frontend, Scope), Vec<Endpoint>>;
+pub(super) type ElementId = (&'static str, Key);
+pub(super) type Elements = BTreeMap<ElementId, Option<Data>>;
 
 /// Adding a rule that asks a map makes the kernel walk all of the map (`nf_tables_bind_set`), so
-/// that a new chain costs as much as there are endpoints. Hence choices among few are prepared
-/// while the maps are empty, and those that nobody needs any more stay for the next who does, up to
-/// a bound.
-const PREPARED_MAX: u32 = 16;
+/// that a new chain costs as much as there are endpoints. Hence those that nobody needs any more
+/// stay for the next who does, up to a bound.
 const UNUSED_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Ruleset {
     networks: FamilyNetworks,
     services: BTreeMap<Arc<ObjectKey>, Known>,
-    /// Who wants an element, sorted by name, and with which data: the first has it. No list is
-    /// empty.
-    elements: BTreeMap<ElementId, Vec<Claim>>,
+    /// Who claims a frontend, sorted by name: the first has it. No list is empty.
+    owners: BTreeMap<Frontend, Vec<Arc<ObjectKey>>>,
+    /// How many Services want an element that is of no frontend. Never zero.
+    shared: BTreeMap<ElementId, usize>,
     /// How many Services choose so; none may. The chains of all of these are there.
     choices: BTreeMap<Choice, usize>,
     /// Slots that the kernel had when we started, for frontends that are not known yet.
@@ -47,18 +43,22 @@ pub(super) struct Ruleset {
     touched: Touched,
 }
 
-#[derive(Debug)]
-struct Claim {
-    owner: Arc<ObjectKey>,
-    data: Option<Data>,
-}
-
 #[derive(Debug, Default)]
 struct Touched {
-    /// `None`: there was no such element.
-    elements: BTreeMap<ElementId, Option<Option<Data>>>,
+    /// As it was and as it is now; `None`: there is no such element.
+    elements: BTreeMap<ElementId, (Option<Option<Data>>, Option<Option<Data>>)>,
     /// Those that are new.
     choices: BTreeSet<Choice>,
+}
+
+impl Touched {
+    fn remove(&mut self, id: ElementId, data: Option<Data>) {
+        self.elements.entry(id).or_insert((Some(data), None)).1 = None;
+    }
+
+    fn add(&mut self, id: ElementId, data: Option<Data>) {
+        self.elements.entry(id).or_default().1 = Some(data);
+    }
 }
 
 /// One Service.
@@ -68,13 +68,20 @@ struct Known {
     slots: Slots,
 }
 
+/// A Service whose claim of a frontend another one ends or lets live.
+struct Other {
+    service: Arc<ObjectKey>,
+    frontend: Frontend,
+}
+
 impl Ruleset {
     pub(super) fn new(networks: FamilyNetworks) -> Self {
         Self {
             networks,
             services: BTreeMap::new(),
-            elements: BTreeMap::new(),
-            choices: prepared().map(|it| (it, 1)).collect(),
+            owners: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            choices: BTreeMap::new(),
             adopted: Slots::new(),
             touched: Touched::default(),
         }
@@ -104,27 +111,88 @@ impl Ruleset {
         };
         let slots = self.assign_slots(&ports, &before.slots);
         let after = Known { ports, slots };
-        let (elements_before, choices_before) = elements_of(&before);
-        let (elements_after, choices_after) = elements_of(&after);
-        for (id, data) in &elements_before {
-            if elements_after.get(id) != Some(data) {
-                self.release(id, &owner);
-            }
+        let rendered = Rendering::of(&before.ports, &before.slots);
+        let rendering = Rendering::of(&after.ports, &after.slots);
+        let had: Elements = self.owned(&owner, rendered.of_frontends).collect();
+        let (losers, winners) = self.change_owners(&owner, &before.ports, &after.ports);
+        let has: Elements = self.owned(&owner, rendering.of_frontends).collect();
+        for other in losers {
+            self.of_other(&other).for_each(|(id, data)| self.touched.remove(id, data));
         }
-        for (id, data) in elements_after {
-            if elements_before.get(&id) != Some(&data) {
-                self.claim(id, &owner, data);
-            }
+        for (id, data) in had.iter().filter(|(id, data)| has.get(*id) != Some(*data)) {
+            self.touched.remove(id.clone(), data.clone());
         }
-        for choice in choices_after.difference(&choices_before) {
+        for (id, data) in has.into_iter().filter(|(id, data)| had.get(id) != Some(data)) {
+            self.touched.add(id, data);
+        }
+        for other in winners {
+            self.of_other(&other).for_each(|(id, data)| self.touched.add(id, data));
+        }
+        rendering.shared.iter().for_each(|it| self.share(it));
+        rendered.shared.iter().for_each(|it| self.share_less(it));
+        for choice in rendering.choices.difference(&rendered.choices) {
             self.need(*choice);
         }
-        for choice in choices_before.difference(&choices_after) {
+        for choice in rendered.choices.difference(&rendering.choices) {
             self.need_less(*choice);
         }
         if !after.ports.is_empty() {
             self.services.insert(owner, after);
         }
+    }
+
+    /// Those elements whose frontend is the Service's.
+    fn owned<'a>(
+        &'a self,
+        service: &'a Arc<ObjectKey>,
+        elements: Vec<(Frontend, ElementId, Option<Data>)>,
+    ) -> impl Iterator<Item = (ElementId, Option<Data>)> + 'a {
+        let is_owned =
+            |it: &Frontend| self.owners.get(it).and_then(|it| it.first()) == Some(service);
+        elements
+            .into_iter()
+            .filter_map(move |(frontend, id, data)| is_owned(&frontend).then_some((id, data)))
+    }
+
+    /// What another Service has at a frontend, if it is its own.
+    fn of_other(&self, other: &Other) -> impl Iterator<Item = (ElementId, Option<Data>)> + use<> {
+        let known = self.services.get(&other.service);
+        let elements = known.map(|it| Rendering::of(&it.ports, &it.slots).of_frontends);
+        let frontend = other.frontend;
+        let elements = elements.unwrap_or_default().into_iter();
+        elements.filter(move |it| it.0 == frontend).map(|(_, id, data)| (id, data))
+    }
+
+    /// Who loses a frontend to the Service, and who gets one that it leaves.
+    fn change_owners(
+        &mut self,
+        service: &Arc<ObjectKey>,
+        before: &[ServicePort],
+        after: &[ServicePort],
+    ) -> (Vec<Other>, Vec<Other>) {
+        let (mut losers, mut winners) = (Vec::new(), Vec::new());
+        let (before, after) = (frontends(before), frontends(after));
+        for frontend in after.difference(&before).copied() {
+            let owners = self.owners.entry(frontend).or_default();
+            let position = owners.partition_point(|it| it < service);
+            if let (0, Some(first)) = (position, owners.first()) {
+                losers.push(Other { service: first.clone(), frontend });
+            }
+            owners.insert(position, service.clone());
+        }
+        for frontend in before.difference(&after).copied() {
+            let Some(owners) = self.owners.get_mut(&frontend) else { continue };
+            let was_first = owners.first() == Some(service);
+            owners.retain(|it| it != service);
+            match owners.first() {
+                None => drop(self.owners.remove(&frontend)),
+                Some(first) if was_first => {
+                    winners.push(Other { service: first.clone(), frontend });
+                }
+                Some(_) => {}
+            }
+        }
+        (losers, winners)
     }
 
     fn assign_slots(&mut self, ports: &[ServicePort], before: &Slots) -> Slots {
@@ -147,30 +215,20 @@ impl Ruleset {
         slots
     }
 
-    fn effective(&self, id: &ElementId) -> Option<Option<Data>> {
-        self.elements.get(id).and_then(|it| it.first()).map(|it| it.data.clone())
-    }
-
-    fn touch(&mut self, id: &ElementId) {
-        if !self.touched.elements.contains_key(id) {
-            let before = self.effective(id);
-            self.touched.elements.insert(id.clone(), before);
+    fn share(&mut self, id: &ElementId) {
+        let count = self.shared.entry(id.clone()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.touched.add(id.clone(), None);
         }
     }
 
-    fn claim(&mut self, id: ElementId, owner: &Arc<ObjectKey>, data: Option<Data>) {
-        self.touch(&id);
-        let claims = self.elements.entry(id).or_default();
-        let position = claims.partition_point(|it| it.owner < *owner);
-        claims.insert(position, Claim { owner: owner.clone(), data });
-    }
-
-    fn release(&mut self, id: &ElementId, owner: &Arc<ObjectKey>) {
-        self.touch(id);
-        let Some(claims) = self.elements.get_mut(id) else { return };
-        claims.retain(|it| it.owner != *owner);
-        if claims.is_empty() {
-            self.elements.remove(id);
+    fn share_less(&mut self, id: &ElementId) {
+        let Some(count) = self.shared.get_mut(id) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.shared.remove(id);
+            self.touched.remove(id.clone(), None);
         }
     }
 
@@ -205,12 +263,7 @@ impl Ruleset {
         let Touched { elements, choices } = std::mem::take(&mut self.touched);
         let mut gone: BTreeMap<&'static str, Vec<Key>> = BTreeMap::new();
         let mut come: BTreeMap<&'static str, Vec<Element>> = BTreeMap::new();
-        for (id, before) in elements {
-            let after = self.effective(&id);
-            if before == after {
-                continue;
-            }
-            let (set, key) = id;
+        for ((set, key), (before, after)) in elements.into_iter().filter(|(_, it)| it.0 != it.1) {
             if before.is_some() {
                 gone.entry(set).or_default().push(key.clone());
             }
@@ -228,8 +281,8 @@ impl Ruleset {
         changes
     }
 
-    /// Chains are shared: `pick-3` by all affinities, `known-10800` by all numbers of endpoints.
-    /// One that an old choice had may stay for a new one.
+    /// Chains are shared: `known-10800` by all numbers of endpoints. One that an old choice had may
+    /// stay for a new one.
     fn chains_to_add(&self, new: &BTreeSet<Choice>, old: &BTreeSet<Choice>) -> Vec<Change> {
         let others = self.choices.keys().filter(|it| !new.contains(it)).chain(old);
         let there: BTreeSet<_> = others.flat_map(|it| chain_names(*it)).collect();
@@ -258,205 +311,35 @@ impl Ruleset {
 
     /// The whole table, as it should be now.
     pub(super) fn table(&self) -> Table {
-        let mut table = Table { sets: sets::all(self.networks.family).into(), ..Table::default() };
-        table.chains.extend(chains::all(self.networks));
+        let mut table = Table { sets: sets::all(self.networks.family), ..Table::default() };
+        table.chains.extend(chains::all(&self.networks));
         for choice in self.choices.keys() {
             table.chains.extend(chains::of_choice(self.networks.family, *choice));
         }
-        for ((set, key), claims) in &self.elements {
-            if let Some(claim) = claims.first() {
-                table.elements.entry(set).or_default().insert(key.clone(), claim.data.clone());
+        let mut elements: BTreeMap<&'static str, Vec<(Key, Option<Data>)>> = BTreeMap::new();
+        for (service, known) in &self.services {
+            let rendering = Rendering::of(&known.ports, &known.slots);
+            for ((set, key), data) in self.owned(service, rendering.of_frontends) {
+                elements.entry(set).or_default().push((key, data));
             }
         }
+        for (set, key) in self.shared.keys() {
+            elements.entry(set).or_default().push((key.clone(), None));
+        }
+        table.elements =
+            elements.into_iter().map(|(set, it)| (set, it.into_iter().collect())).collect();
         table
     }
 
-    /// The UDP frontends of a Service and the endpoints that flows to them may go on to.
-    pub(super) fn udp_flows(&self, service: &ObjectKey) -> BTreeMap<Frontend, BTreeSet<Endpoint>> {
-        let known = self.services.get(service);
-        known.map(|it| super::flows::of(&it.ports)).unwrap_or_default()
+    pub(super) fn ports(&self, service: &ObjectKey) -> &[ServicePort] {
+        self.services.get(service).map(|it| &*it.ports).unwrap_or_default()
     }
 
-    pub(super) fn services(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.services.keys().map(|it| &**it)
+    pub(super) fn all_ports(&self) -> impl Iterator<Item = &[ServicePort]> {
+        self.services.values().map(|it| &*it.ports)
     }
 }
 
-fn prepared() -> impl Iterator<Item = Choice> {
-    [Scope::Cluster, Scope::Local].into_iter().flat_map(|scope| {
-        let of = move |n_endpoints| Choice { affinity: None, scope, n_endpoints };
-        (1..=PREPARED_MAX).map(of)
-    })
-}
-
-fn chain_names(choice: Choice) -> Vec<String> {
-    match choice.affinity {
-        None => vec![choice.chain()],
-        Some(_) => {
-            vec![choice.without_affinity().chain(), choice.known_chain(), choice.chain()]
-        }
-    }
-}
-
-/// Names the port, too.
-pub(super) fn cluster_frontend(port: &ServicePort) -> Frontend {
-    Frontend { protocol: port.protocol, address: port.cluster_ip, port: port.port }
-}
-
-/// Whether any traffic of the port chooses among these endpoints. External traffic that stays on
-/// this node still needs all for clients in the cluster.
-fn has_scope(port: &ServicePort, scope: Scope) -> bool {
-    let is_external = port.has_external_frontends();
-    match scope {
-        Scope::Cluster => is_external || port.internal_policy == TrafficPolicy::Cluster,
-        Scope::Local => {
-            port.internal_policy == TrafficPolicy::Local
-                || is_external && port.external_policy == TrafficPolicy::Local
-        }
-    }
-}
-
-const fn scope_of(policy: TrafficPolicy) -> Scope {
-    match policy {
-        TrafficPolicy::Cluster => Scope::Cluster,
-        TrafficPolicy::Local => Scope::Local,
-    }
-}
-
-/// The address of node ports.
-pub(super) fn unspecified(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
-        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-    }
-}
-
-/// External frontends of a port: where packets are sent to.
-pub(super) fn external_frontends(port: &ServicePort) -> impl Iterator<Item = Frontend> {
-    let at = cluster_frontend(port);
-    let addresses = port.external_addresses().map(move |address| Frontend { address, ..at });
-    let node_port = port.node_port.map(|port| {
-        let address = unspecified(Family::of(at.address));
-        Frontend { address, port, ..at }
-    });
-    addresses.chain(node_port)
-}
-
-fn elements_of(known: &Known) -> (Elements, BTreeSet<Choice>) {
-    let mut rendering = Rendering::default();
-    for port in &known.ports {
-        rendering.port(port, &known.slots);
-    }
-    (rendering.elements, rendering.choices)
-}
-
-#[derive(Default)]
-struct Rendering {
-    elements: Elements,
-    choices: BTreeSet<Choice>,
-}
-
-impl Rendering {
-    fn add(&mut self, set: &'static str, key: impl Into<Key>) {
-        self.elements.insert((set, key.into()), None);
-    }
-
-    fn map(&mut self, set: &'static str, key: impl Into<Key>, data: Data) {
-        self.elements.insert((set, key.into()), Some(data));
-    }
-
-    fn port(&mut self, port: &ServicePort, slots: &Slots) {
-        let frontend = cluster_frontend(port);
-        self.add(sets::CLUSTER_IPS, Value::new().address(port.cluster_ip));
-        // Of both scopes, even if the ClusterIP needs one: from here a restart takes them over.
-        for scope in [Scope::Cluster, Scope::Local] {
-            self.endpoints(port, scope, frontend, slots);
-        }
-        for endpoint in &port.endpoints.local {
-            self.add(sets::HAIRPIN, sets::hairpin(endpoint.address));
-        }
-        let scope = scope_of(port.internal_policy);
-        if let Some(choice) = self.choice(port, scope, slots) {
-            self.map(sets::INTERNAL, frontend.key(), choice.verdict());
-        }
-        self.refusal(port, scope, frontend, slots);
-        for frontend in external_frontends(port) {
-            self.external(port, frontend, slots);
-        }
-        self.guard(port);
-    }
-
-    fn endpoints(&mut self, port: &ServicePort, scope: Scope, frontend: Frontend, slots: &Slots) {
-        for (slot, endpoint) in slots_of(port, scope, slots).iter().enumerate() {
-            let data = sets::endpoint(*endpoint);
-            self.map(sets::ENDPOINTS, sets::slot(frontend, scope, slot), data);
-            if port.affinity.is_some() {
-                self.add(scope.members(), sets::member(frontend, *endpoint));
-            }
-        }
-    }
-
-    /// `None` if there is nothing to choose from.
-    fn choice(&mut self, port: &ServicePort, scope: Scope, slots: &Slots) -> Option<Choice> {
-        let n_endpoints = slots_of(port, scope, slots).len();
-        let n_endpoints = u32::try_from(n_endpoints).unwrap_or(u32::MAX);
-        let choice = Choice { affinity: port.affinity, scope, n_endpoints };
-        let is_one = n_endpoints > 0;
-        if is_one {
-            self.choices.insert(choice);
-        }
-        is_one.then_some(choice)
-    }
-
-    /// A frontend without endpoints: nobody has any, or only this node has none.
-    fn refusal(&mut self, port: &ServicePort, scope: Scope, frontend: Frontend, slots: &Slots) {
-        if !slots_of(port, scope, slots).is_empty() {
-            return;
-        }
-        let has_endpoints = !port.endpoints.cluster.is_empty();
-        let set = if has_endpoints { sets::NO_LOCAL_ENDPOINTS } else { sets::NO_ENDPOINTS };
-        self.add(set, frontend.key());
-    }
-
-    fn external(&mut self, port: &ServicePort, frontend: Frontend, slots: &Slots) {
-        self.external_choice(sets::CLUSTER, port, Scope::Cluster, (frontend, slots));
-        match port.external_policy {
-            TrafficPolicy::Cluster => self.add(sets::EXTERNAL, frontend.key()),
-            TrafficPolicy::Local => {
-                self.add(sets::EXTERNAL_LOCAL, frontend.key());
-                self.external_choice(sets::LOCAL, port, Scope::Local, (frontend, slots));
-            }
-        }
-        self.refusal(port, scope_of(port.external_policy), frontend, slots);
-    }
-
-    /// Even if there is nothing to choose from: of two that claim a frontend, one must not serve it
-    /// where the other refuses.
-    fn external_choice(
-        &mut self,
-        set: &'static str,
-        port: &ServicePort,
-        scope: Scope,
-        (frontend, slots): (Frontend, &Slots),
-    ) {
-        self.endpoints(port, scope, frontend, slots);
-        let choice = self.choice(port, scope, slots);
-        let verdict = choice.map_or(Data::Verdict(Verdict::Return), Choice::verdict);
-        self.map(set, frontend.key(), verdict);
-    }
-
-    fn guard(&mut self, port: &ServicePort) {
-        let Some(source_ranges) = &port.source_ranges else { return };
-        for address in &port.load_balancer_ips {
-            let frontend = Frontend { address: *address, ..cluster_frontend(port) };
-            self.add(sets::GUARDED, frontend.key());
-            for range in source_ranges {
-                self.add(sets::SOURCES, sets::source_range(frontend, *range));
-            }
-        }
-    }
-}
-
-fn slots_of<'a>(port: &ServicePort, scope: Scope, slots: &'a Slots) -> &'a [Endpoint] {
-    slots.get(&(cluster_frontend(port), scope)).map(Vec::as_slice).unwrap_or_default()
+fn chain_names(choice: Choice) -> [String; 2] {
+    [choice.known_chain(), choice.chain()]
 }

@@ -1,5 +1,6 @@
 //! The sets and maps of our tables: what they are for and how their keys and data are made. Pure.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -7,15 +8,21 @@ use linux::netlink::nftables::draft::{ENDPOINT, types};
 use linux::netlink::nftables::{Data, Element, Field, Key, Set, Value, Verdict};
 use stdx::{Cidr, Family};
 
+use super::levels::Level;
+use crate::service_port::frontend::Frontend;
 use crate::service_port::{Endpoint, Protocol};
 
 /// What names the frontend that a packet is sent to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// Its destination: a ClusterIP or an external address.
     Address,
     /// Only the port of its destination, under address 0.0.0.0 or ::.
     NodePort,
+}
+
+impl Way {
+    pub(super) const BOTH: [Self; 2] = [Self::Address, Self::NodePort];
 }
 
 /// Protocol, address and port that the packet is sent to.
@@ -46,16 +53,17 @@ const AFFINITY_MAX: u32 = 262_144;
 
 /// Every ClusterIP.
 pub(super) const CLUSTER_IPS: &str = "cluster-ips";
-/// ClusterIP and port -> the chain that chooses an endpoint.
-pub(super) const INTERNAL: &str = "internal";
+/// ClusterIP and port whose traffic stays on this node.
+pub(super) const INTERNAL_LOCAL: &str = "internal-local";
 /// External addresses, and node ports with address 0.0.0.0 or ::.
 pub(super) const EXTERNAL: &str = "external";
 /// The same for such whose traffic stays on this node.
 pub(super) const EXTERNAL_LOCAL: &str = "external-local";
-/// External frontend -> the chain that chooses among all endpoints.
-pub(super) const CLUSTER: &str = "cluster";
-/// External frontend -> the chain that chooses among this node's endpoints.
-pub(super) const LOCAL: &str = "local";
+/// Frontend with affinity -> the chain that chooses among all endpoints. The others are in the sets
+/// of [`Level`]s.
+pub(super) const STICKY: &str = "sticky";
+/// The same among this node's endpoints.
+pub(super) const STICKY_LOCAL: &str = "sticky-local";
 /// Frontend and slot -> endpoint.
 pub(super) const ENDPOINTS: &str = "endpoints";
 /// Client and frontend -> endpoint.
@@ -73,7 +81,7 @@ pub(super) const NO_LOCAL_ENDPOINTS: &str = "no-local-endpoints";
 pub(super) const GUARDED: &str = "guarded";
 pub(super) const SOURCES: &str = "sources";
 
-pub(super) fn all(family: Family) -> [(&'static str, Set); 15] {
+pub(super) fn all(family: Family) -> BTreeMap<&'static str, Set> {
     let types = |fields: &[Field]| types(family, fields);
     let frontend = || types(&frontend(Way::Address));
     let slot = types(&frontend_and(Way::Address, Field::Random { modulus: 1, offset: 0 }));
@@ -81,13 +89,16 @@ pub(super) fn all(family: Family) -> [(&'static str, Set); 15] {
     let client = types(&client(Way::Address));
     let endpoint = || types(ENDPOINT);
     let member = || [frontend(), endpoint()].concat();
-    [
+    let of_levels = Scope::BOTH
+        .into_iter()
+        .flat_map(|scope| Level::all().map(move |level| (level.set(scope), Set::of(frontend()))));
+    let others = [
         (CLUSTER_IPS, Set::of(types(&[Field::Destination]))),
-        (INTERNAL, Set::verdict_map(frontend())),
+        (INTERNAL_LOCAL, Set::of(frontend())),
         (EXTERNAL, Set::of(frontend())),
         (EXTERNAL_LOCAL, Set::of(frontend())),
-        (CLUSTER, Set::verdict_map(frontend())),
-        (LOCAL, Set::verdict_map(frontend())),
+        (STICKY, Set::verdict_map(frontend())),
+        (STICKY_LOCAL, Set::verdict_map(frontend())),
         (ENDPOINTS, Set::map(slot, endpoint())),
         (AFFINITY, Set::map(client, endpoint()).dynamic(AFFINITY_MAX)),
         (CLUSTER_MEMBERS, Set::of(member())),
@@ -97,21 +108,18 @@ pub(super) fn all(family: Family) -> [(&'static str, Set); 15] {
         (NO_LOCAL_ENDPOINTS, Set::of(frontend())),
         (GUARDED, Set::of(frontend())),
         (SOURCES, Set::of(source).interval()),
-    ]
+    ];
+    of_levels.chain(others).collect()
 }
 
-/// Where packets are sent to: an address and port, or a node port with address 0.0.0.0 or ::.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Frontend {
-    pub(super) protocol: Protocol,
-    pub(super) address: IpAddr,
-    pub(super) port: u16,
+/// How packets find the frontend.
+pub(super) fn way_of(frontend: Frontend) -> Way {
+    if frontend.address.is_unspecified() { Way::NodePort } else { Way::Address }
 }
 
-impl Frontend {
-    pub(super) fn key(self) -> Value {
-        Value::new().protocol(self.protocol.number()).address(self.address).port(self.port)
-    }
+pub(super) fn key_of(frontend: Frontend) -> Value {
+    let Frontend { protocol, address, port } = frontend;
+    Value::new().protocol(protocol.number()).address(address).port(port)
 }
 
 /// Among which endpoints of a port.
@@ -122,6 +130,8 @@ pub(super) enum Scope {
 }
 
 impl Scope {
+    pub(super) const BOTH: [Self; 2] = [Self::Cluster, Self::Local];
+
     /// Added to the slots, so that both scopes share a map.
     pub(super) const fn offset(self) -> u32 {
         match self {
@@ -130,11 +140,11 @@ impl Scope {
         }
     }
 
-    /// As it appears in the names of chains.
-    pub(super) const fn infix(self) -> &'static str {
+    /// The verdict map of its frontends with affinity.
+    pub(super) const fn sticky(self) -> &'static str {
         match self {
-            Self::Cluster => "",
-            Self::Local => "local-",
+            Self::Cluster => STICKY,
+            Self::Local => STICKY_LOCAL,
         }
     }
 
@@ -149,40 +159,62 @@ impl Scope {
 /// More than any Service has; slots of one scope must not reach into the other's.
 pub(super) const ENDPOINTS_MAX: usize = 0xffff;
 
-/// How to choose an endpoint. Services that choose alike share one chain.
+/// How to choose an endpoint for clients that stay with it. Services that choose alike share one
+/// chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Choice {
-    pub(super) affinity: Option<Duration>,
+    pub(super) affinity: Duration,
     pub(super) scope: Scope,
-    pub(super) n_endpoints: u32,
+    pub(super) way: Way,
+    pub(super) level: Level,
 }
 
 impl Choice {
     fn seconds(self) -> u32 {
-        self.affinity.map_or(0, |it| u32::try_from(it.as_secs()).unwrap_or(u32::MAX))
+        u32::try_from(self.affinity.as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn infix(self) -> String {
+        infix(self.scope, self.way)
     }
 
     pub(super) fn verdict(self) -> Data {
         Data::Verdict(Verdict::Goto(self.chain()))
     }
 
-    /// `pick-3`, `pick-local-3`, `stick-10800-3`, `stick-local-10800-3`.
+    /// `stick-10800-4`, `stick-local-node-port-10800-4`.
     pub(super) fn chain(self) -> String {
-        let (infix, n_endpoints) = (self.scope.infix(), self.n_endpoints);
-        match self.affinity {
-            None => format!("pick-{infix}{n_endpoints}"),
-            Some(_) => format!("stick-{infix}{}-{n_endpoints}", self.seconds()),
-        }
+        format!("stick-{}{}-{}", self.infix(), self.seconds(), self.level.n_slots())
     }
 
     /// Of the chain that serves remembered clients, whatever the number of endpoints.
     pub(super) fn known_chain(self) -> String {
-        format!("known-{}{}", self.scope.infix(), self.seconds())
+        format!("known-{}{}", self.infix(), self.seconds())
     }
+}
 
-    pub(super) fn without_affinity(self) -> Self {
-        Self { affinity: None, ..self }
-    }
+/// What the names of chains have after their first word.
+fn infix(scope: Scope, way: Way) -> String {
+    let scope = match scope {
+        Scope::Cluster => "",
+        Scope::Local => "local-",
+    };
+    let way = match way {
+        Way::Address => "",
+        Way::NodePort => "node-port-",
+    };
+    format!("{scope}{way}")
+}
+
+/// Of the chain that finds out among how many endpoints is chosen: `choose`, `choose-local`,
+/// `choose-node-port`, `choose-local-node-port`.
+pub(super) fn choose_chain(scope: Scope, way: Way) -> String {
+    format!("choose-{}", infix(scope, way)).trim_end_matches('-').to_owned()
+}
+
+/// Of the chain that takes one of so many slots: `pick-4`, `pick-local-node-port-4`.
+pub(super) fn pick_chain(scope: Scope, way: Way, level: Level) -> String {
+    format!("pick-{}{}", infix(scope, way), level.n_slots())
 }
 
 pub(super) fn endpoint(endpoint: Endpoint) -> Data {
@@ -191,7 +223,7 @@ pub(super) fn endpoint(endpoint: Endpoint) -> Data {
 
 pub(super) fn slot(frontend: Frontend, scope: Scope, slot: usize) -> Key {
     let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-    frontend.key().mark(scope.offset().saturating_add(slot)).into()
+    key_of(frontend).mark(scope.offset().saturating_add(slot)).into()
 }
 
 /// The frontend, scope, slot and endpoint of an element of [`ENDPOINTS`]; `None` if it is not of
@@ -248,7 +280,7 @@ impl Fields<'_> {
 }
 
 pub(super) fn member(frontend: Frontend, endpoint: Endpoint) -> Key {
-    frontend.key().address(endpoint.address).port(endpoint.port).into()
+    key_of(frontend).address(endpoint.address).port(endpoint.port).into()
 }
 
 pub(super) fn hairpin(address: IpAddr) -> Key {
@@ -257,6 +289,6 @@ pub(super) fn hairpin(address: IpAddr) -> Key {
 
 /// The clients of a range at a frontend.
 pub(super) fn source_range(frontend: Frontend, range: Cidr) -> Key {
-    let key = |address| frontend.key().address(address);
+    let key = |address| key_of(frontend).address(address);
     Element::range(key(range.network()), key(range.last())).key
 }

@@ -1,94 +1,36 @@
 //! Services as short text in, elements as short text out; and a model of the kernel that changes
 //! must keep equal to the table.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use apimachinery::ObjectKey;
-use linux::netlink::conntrack::{Entry, Tuple};
 use linux::netlink::nftables::{
     Change, Data, DataType, Key, Observed, ObservedSet, Table, Type, Value, Verdict,
 };
 use proptest::prelude::*;
-use stdx::{Cidr, Family};
+use stdx::Family;
 
 use super::chains::FamilyNetworks;
-use super::flows::{self, Flows};
 use super::ruleset::Ruleset;
-use super::sets::Frontend;
 use super::{chains, sets};
 use crate::backends::Networks;
-use crate::service_port::{Endpoint, Endpoints, Protocol, ServicePort, TrafficPolicy};
+use crate::service_port::frontend::Frontend;
+use crate::service_port::text::port;
+use crate::service_port::{Endpoint, Protocol};
 
 fn networks(family: Family) -> FamilyNetworks {
     let ranges = |texts: [&str; 2]| texts.map(|it| it.parse().unwrap()).into();
     let networks = Networks {
         cluster: ranges(["10.0.0.0/16", "fd01::/56"]),
         services: ranges(["10.96.0.0/12", "fd00::/108"]),
+        node_ports: None,
     };
     FamilyNetworks::of(family, &networks)
 }
 
 fn ruleset() -> Ruleset {
     Ruleset::new(networks(Family::V4))
-}
-
-/// `tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 lb=192.0.2.2 from=192.0.2.0/24 sticky=10 internal
-/// external : 1 2*`, where `internal` and `external` stand for policy Local, and endpoints are the
-/// last number of 10.0.0.x:8080, or of [fd01::x]:8080 for a ClusterIP of IPv6, with `*` on this node.
-fn port(text: &str) -> ServicePort {
-    let (front, back) = text.split_once(" :").unwrap();
-    let mut words = front.split(' ');
-    let protocol = match words.next().unwrap() {
-        "tcp" => Protocol::Tcp,
-        "udp" => Protocol::Udp,
-        _ => Protocol::Sctp,
-    };
-    let (address, number) = words.next().unwrap().rsplit_once(':').unwrap();
-    let mut port = ServicePort {
-        cluster_ip: address.trim_matches(['[', ']']).parse().unwrap(),
-        protocol,
-        port: number.parse().unwrap(),
-        node_port: None,
-        external_ips: BTreeSet::new(),
-        load_balancer_ips: BTreeSet::new(),
-        source_ranges: None,
-        affinity: None,
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        endpoints: Endpoints::default(),
-    };
-    for word in words {
-        match word.split_once('=').unwrap_or((word, "")) {
-            ("node", number) => port.node_port = Some(number.parse().unwrap()),
-            ("ip", address) => drop(port.external_ips.insert(address.parse().unwrap())),
-            ("lb", address) => drop(port.load_balancer_ips.insert(address.parse().unwrap())),
-            ("from", range) => {
-                let ranges = port.source_ranges.get_or_insert_default();
-                ranges.extend((!range.is_empty()).then(|| range.parse::<Cidr>().unwrap()));
-            }
-            ("sticky", seconds) => {
-                port.affinity = Some(Duration::from_secs(seconds.parse().unwrap()));
-            }
-            ("internal", _) => port.internal_policy = TrafficPolicy::Local,
-            ("external", _) => port.external_policy = TrafficPolicy::Local,
-            _ => panic!("{word}"),
-        }
-    }
-    for word in back.split(' ').filter(|it| !it.is_empty()) {
-        let last: u8 = word.trim_end_matches('*').parse().unwrap();
-        let address = match port.family() {
-            Family::V4 => IpAddr::from([10, 0, 0, last]),
-            Family::V6 => Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, last.into()).into(),
-        };
-        let endpoint = Endpoint { address, port: 8080 };
-        port.endpoints.cluster.insert(endpoint);
-        if word.ends_with('*') {
-            port.endpoints.local.insert(endpoint);
-        }
-    }
-    port
 }
 
 fn name(text: &str) -> ObjectKey {
@@ -151,7 +93,7 @@ fn a_cluster_ip_is_one_element_and_one_for_each_endpoint() {
             "cluster-ips: 10.96.0.1",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
-            "internal: tcp 10.96.0.1 80 -> pick-2",
+            "cluster-2: tcp 10.96.0.1 80",
         ],
     );
 }
@@ -162,8 +104,6 @@ fn a_service_without_endpoints_refuses_at_each_frontend() {
         "udp 10.96.0.1:53 node=30053 ip=192.0.2.1 :",
         &[
             "cluster-ips: 10.96.0.1",
-            "cluster: udp 0.0.0.0 30053 -> Return",
-            "cluster: udp 192.0.2.1 53 -> Return",
             "external: udp 0.0.0.0 30053",
             "external: udp 192.0.2.1 53",
             "no-endpoints: udp 0.0.0.0 30053",
@@ -179,15 +119,15 @@ fn each_external_frontend_has_slots_of_its_own() {
         "tcp 10.96.0.1:80 node=30080 lb=192.0.2.2 from=192.0.2.0/24 : 1",
         &[
             "cluster-ips: 10.96.0.1",
-            "cluster: tcp 0.0.0.0 30080 -> pick-1",
-            "cluster: tcp 192.0.2.2 80 -> pick-1",
+            "cluster-1: tcp 0.0.0.0 30080",
+            "cluster-1: tcp 10.96.0.1 80",
+            "cluster-1: tcp 192.0.2.2 80",
             "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 192.0.2.2 80 #0 -> 10.0.0.1 8080",
             "external: tcp 0.0.0.0 30080",
             "external: tcp 192.0.2.2 80",
             "guarded: tcp 192.0.2.2 80",
-            "internal: tcp 10.96.0.1 80 -> pick-1",
             "sources: tcp 192.0.2.2 80 192.0.2.0 - tcp 192.0.2.2 80 192.0.2.255",
         ],
     );
@@ -202,8 +142,8 @@ fn a_service_of_ipv6_has_the_same_elements() {
             "cluster-members: tcp 2001:db8::2 80 fd01::1 8080",
             "cluster-members: tcp :: 30080 fd01::1 8080",
             "cluster-members: tcp fd00::1 80 fd01::1 8080",
-            "cluster: tcp 2001:db8::2 80 -> stick-10-1",
-            "cluster: tcp :: 30080 -> stick-10-1",
+            "sticky: tcp 2001:db8::2 80 -> stick-10-1",
+            "sticky: tcp :: 30080 -> stick-node-port-10-1",
             "endpoints: tcp 2001:db8::2 80 #0 -> fd01::1 8080",
             "endpoints: tcp :: 30080 #0 -> fd01::1 8080",
             "endpoints: tcp fd00::1 80 #0 -> fd01::1 8080",
@@ -211,7 +151,7 @@ fn a_service_of_ipv6_has_the_same_elements() {
             "external: tcp :: 30080",
             "guarded: tcp 2001:db8::2 80",
             "hairpin: fd01::1 fd01::1",
-            "internal: tcp fd00::1 80 -> stick-10-1",
+            "sticky: tcp fd00::1 80 -> stick-10-1",
             "sources: tcp 2001:db8::2 80 2001:db8:: - \
              tcp 2001:db8::2 80 2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
         ],
@@ -224,7 +164,6 @@ fn ranges_of_the_other_family_alone_let_nobody_in() {
         "tcp 10.96.0.1:80 lb=192.0.2.2 from= :",
         &[
             "cluster-ips: 10.96.0.1",
-            "cluster: tcp 192.0.2.2 80 -> Return",
             "external: tcp 192.0.2.2 80",
             "guarded: tcp 192.0.2.2 80",
             "no-endpoints: tcp 10.96.0.1 80",
@@ -239,7 +178,8 @@ fn policy_local_has_slots_of_its_own() {
         "tcp 10.96.0.1:80 node=30080 external : 1 2*",
         &[
             "cluster-ips: 10.96.0.1",
-            "cluster: tcp 0.0.0.0 30080 -> pick-2",
+            "cluster-2: tcp 0.0.0.0 30080",
+            "cluster-2: tcp 10.96.0.1 80",
             "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 0.0.0.0 30080 #1 -> 10.0.0.2 8080",
             "endpoints: tcp 0.0.0.0 30080 #65536 -> 10.0.0.2 8080",
@@ -248,8 +188,7 @@ fn policy_local_has_slots_of_its_own() {
             "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
             "external-local: tcp 0.0.0.0 30080",
             "hairpin: 10.0.0.2 10.0.0.2",
-            "internal: tcp 10.96.0.1 80 -> pick-2",
-            "local: tcp 0.0.0.0 30080 -> pick-local-1",
+            "local-1: tcp 0.0.0.0 30080",
         ],
     );
     check(
@@ -258,7 +197,8 @@ fn policy_local_has_slots_of_its_own() {
             "cluster-ips: 10.96.0.1",
             "endpoints: tcp 10.96.0.1 80 #65536 -> 10.0.0.2 8080",
             "hairpin: 10.0.0.2 10.0.0.2",
-            "internal: tcp 10.96.0.1 80 -> pick-local-1",
+            "internal-local: tcp 10.96.0.1 80",
+            "local-1: tcp 10.96.0.1 80",
         ],
     );
 }
@@ -269,11 +209,11 @@ fn policy_local_without_local_endpoints_drops() {
         "tcp 10.96.0.1:80 node=30080 internal external : 1",
         &[
             "cluster-ips: 10.96.0.1",
-            "cluster: tcp 0.0.0.0 30080 -> pick-1",
+            "cluster-1: tcp 0.0.0.0 30080",
             "endpoints: tcp 0.0.0.0 30080 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "external-local: tcp 0.0.0.0 30080",
-            "local: tcp 0.0.0.0 30080 -> Return",
+            "internal-local: tcp 10.96.0.1 80",
             "no-local-endpoints: tcp 0.0.0.0 30080",
             "no-local-endpoints: tcp 10.96.0.1 80",
         ],
@@ -290,7 +230,7 @@ fn affinity_needs_to_know_its_endpoints() {
             "cluster-members: tcp 10.96.0.1 80 10.0.0.2 8080",
             "endpoints: tcp 10.96.0.1 80 #0 -> 10.0.0.1 8080",
             "endpoints: tcp 10.96.0.1 80 #1 -> 10.0.0.2 8080",
-            "internal: tcp 10.96.0.1 80 -> stick-10-2",
+            "sticky: tcp 10.96.0.1 80 -> stick-10-2",
         ],
     );
 }
@@ -312,18 +252,15 @@ fn one_endpoint_more_or_less_touches_few_elements_and_no_rule() {
     let text =
         |it: &[String]| format!("tcp 10.96.0.1:80 node=30080 ip=192.0.2.1 : {}", it.join(" "));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
-    // Others keep the chains for 199 and 200.
-    ruleset.set(&name("a"), vec![port(&format!("tcp 10.96.0.2:80 : {}", all.join(" ")))]);
-    ruleset.set(&name("b"), vec![port(&format!("tcp 10.96.0.3:80 : {}", all[1..].join(" ")))]);
     ruleset.take_changes();
     let mut without = all.clone();
     without.remove(77);
     ruleset.set(&name("web"), vec![port(&text(&without))]);
-    // For each of three frontends its chain, and the last slot into the hole: each a removal and an
-    // addition, but the last slot.
-    assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 2 + 1), 0));
+    // For each of three frontends the last slot into the hole: a removal, and a removal and an
+    // addition.
+    assert_eq!(n_touched(&ruleset.take_changes()), (3 * (1 + 2), 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
-    assert_eq!(n_touched(&ruleset.take_changes()), (3 * (2 + 1), 0));
+    assert_eq!(n_touched(&ruleset.take_changes()), (3, 0));
     ruleset.set(&name("web"), vec![port(&text(&all))]);
     assert_eq!(ruleset.take_changes(), []);
 }
@@ -349,26 +286,25 @@ fn of_two_services_at_one_address_the_first_by_name_has_it() {
     let of = |ruleset: &Ruleset| {
         let lines = show(&ruleset.table()).into_iter();
         let is_of = |line: &String| {
-            (line.starts_with("cluster: ") || line.starts_with("endpoints: "))
-                && line.contains(" 192.0.2.1 80 ")
+            (line.starts_with("cluster-") || line.starts_with("endpoints: "))
+                && format!("{line} ").contains(" 192.0.2.1 80 ")
         };
         lines.filter(is_of).collect::<Vec<_>>()
     };
     let mut ruleset = ruleset();
-    let of_b =
-        ["cluster: tcp 192.0.2.1 80 -> pick-1", "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.2 8080"];
+    let of_b = ["cluster-1: tcp 192.0.2.1 80", "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.2 8080"];
     ruleset.set(&name("b"), vec![port("tcp 10.96.0.2:80 ip=192.0.2.1 : 2")]);
     assert_eq!(of(&ruleset), of_b);
     ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 : 1 3")]);
     let of_a = [
-        "cluster: tcp 192.0.2.1 80 -> pick-2",
+        "cluster-2: tcp 192.0.2.1 80",
         "endpoints: tcp 192.0.2.1 80 #0 -> 10.0.0.1 8080",
         "endpoints: tcp 192.0.2.1 80 #1 -> 10.0.0.3 8080",
     ];
     assert_eq!(of(&ruleset), of_a);
     // It refuses rather than let another have it.
     ruleset.set(&name("a"), vec![port("tcp 10.96.0.1:80 ip=192.0.2.1 :")]);
-    assert_eq!(of(&ruleset)[0], "cluster: tcp 192.0.2.1 80 -> Return");
+    assert!(of(&ruleset).is_empty(), "nothing of the other");
     ruleset.set(&name("a"), Vec::new());
     assert_eq!(of(&ruleset), of_b);
 }
@@ -507,63 +443,14 @@ fn check_names(family: Family, text: &str) {
             assert!(table.chains.contains_key(chain), "{chain}");
         }
     }
-    // What is prepared, and for each scope the chains of affinity.
-    assert_eq!(chains::all(networks(family)).len() + 2 * 16 + 2 * 2, table.chains.len());
-}
-
-fn frontend(address: [u8; 4], port: u16) -> Frontend {
-    Frontend { protocol: Protocol::Udp, address: address.into(), port }
-}
-
-#[test]
-fn flows_are_suspect_when_an_endpoint_went_or_the_first_came() {
-    let check = |before: &str, after: &str, expected: usize| {
-        let flows = |text: &str| flows::of(&[port(&format!("udp 10.96.0.1:53 :{text}"))]);
-        let suspects = flows::suspects(&flows(before), &flows(after));
-        assert_eq!(suspects.len(), expected, "{before:?} {after:?}");
-    };
-    check("", "", 0);
-    check("", " 1", 1);
-    check(" 1", " 1 2", 0);
-    check(" 1 2", " 1", 1);
-    check(" 1", " 2", 1);
-    check(" 1", "", 1);
-    let tcp = flows::of(&[port("tcp 10.96.0.1:53 : 1")]);
-    assert_eq!(tcp, Flows::new());
-    let all = flows::of(&[port("udp 10.96.0.1:53 node=30053 : 1")]);
-    let frontends: Vec<_> = all.keys().copied().collect();
-    assert_eq!(frontends, [frontend([0; 4], 30053), frontend([10, 96, 0, 1], 53)]);
-    assert_eq!(flows::suspects(&all, &Flows::new()).len(), 2, "a Service that is gone");
-}
-
-#[test]
-fn a_flow_is_stale_if_it_goes_to_no_endpoint_of_its_frontend() {
-    let suspects = flows::of(&[port("udp 10.96.0.1:53 node=30053 : 1")]);
-    let check = |sent: ([u8; 4], u16), goes: ([u8; 4], u16), expected: bool| {
-        let client = IpAddr::from([10, 0, 0, 200]);
-        let tuple = |source, source_port, destination, destination_port| Tuple {
-            source,
-            source_port,
-            destination,
-            destination_port,
-        };
-        let original = tuple(client, 999, sent.0.into(), sent.1);
-        let reply = tuple(goes.0.into(), goes.1, client, 999);
-        let entry = Entry::new(Protocol::Udp.number(), original, reply);
-        assert_eq!(flows::is_stale(&entry, &suspects), expected, "{sent:?} {goes:?}");
-    };
-    check(([10, 96, 0, 1], 53), ([10, 0, 0, 1], 8080), false);
-    check(([10, 96, 0, 1], 53), ([10, 0, 0, 2], 8080), true);
-    check(([10, 96, 0, 1], 53), ([10, 96, 0, 1], 53), true);
-    check(([10, 96, 0, 1], 54), ([10, 0, 0, 2], 8080), false);
-    check(([192, 0, 2, 1], 30053), ([10, 0, 0, 1], 8080), false);
-    check(([192, 0, 2, 1], 30053), ([10, 0, 0, 2], 8080), true);
-    check(([192, 0, 2, 1], 30053), ([192, 0, 2, 1], 30053), false);
+    // For the ClusterIP one scope, for the node port both, each with two chains of affinity.
+    assert_eq!(chains::all(&networks(family)).len() + 3 * 2, table.chains.len());
 }
 
 #[test]
 fn a_slot_is_read_as_it_was_written() {
-    let to = frontend([10, 96, 0, 1], 53);
+    let address = [10, 96, 0, 1].into();
+    let to = Frontend { protocol: Protocol::Udp, address, port: 53 };
     let endpoint = Endpoint { address: [10, 0, 0, 1].into(), port: 8080 };
     for (scope, slot) in [(sets::Scope::Cluster, 7), (sets::Scope::Local, 0)] {
         let read =

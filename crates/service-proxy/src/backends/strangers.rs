@@ -1,5 +1,6 @@
 //! Others that change our tables: the kernel tells of it, and we compare everything.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+/// Notices of our own changes are read long before so many more were made.
+const OWN_PORTS_MAX: usize = 1024;
 const DELAY_FIRST: Duration = Duration::from_millis(200);
 const DELAY_MAX: Duration = Duration::from_secs(30);
 /// Whoever was quiet for so long counts as a new one.
@@ -21,10 +24,10 @@ pub(super) struct Strangers {
     /// Heard by nobody yet.
     opened: Option<Notices>,
     hearing: Option<Hearing>,
-    /// Of the tables of all families.
-    table: String,
+    /// By name, of all families.
+    tables: Vec<String>,
     /// Of the sockets by which we change the tables ourselves.
-    own_ports: Vec<u32>,
+    own_ports: VecDeque<u32>,
 }
 
 #[derive(Debug)]
@@ -37,9 +40,17 @@ struct Hearing {
 
 impl Strangers {
     /// Is told of changes from now on, in the network namespace of the calling thread.
-    pub(super) fn listen(table: String, own_ports: Vec<u32>) -> Result<Self, Error> {
+    pub(super) fn listen(tables: Vec<String>, own_ports: Vec<u32>) -> Result<Self, Error> {
         let opened = Some(Notices::of_tables()?);
-        Ok(Self { opened, hearing: None, table, own_ports })
+        Ok(Self { opened, hearing: None, tables, own_ports: own_ports.into() })
+    }
+
+    /// Changes by this socket, too, are our own.
+    pub(super) fn add_own(&mut self, port: u32) {
+        if self.own_ports.len() >= OWN_PORTS_MAX {
+            self.own_ports.pop_front();
+        }
+        self.own_ports.push_back(port);
     }
 
     /// Returns when somebody else has changed a table. May be dropped and called again at any time.
@@ -52,7 +63,7 @@ impl Strangers {
         tokio::time::sleep_until(hearing.heard_from).await;
         loop {
             let mut ready = hearing.notices.readable_mut().await.map_err(waiting)?;
-            let is_by_others = |it: &Notice| is_by_others(it, &self.table, &self.own_ports);
+            let is_by_others = |it: &Notice| is_by_others(it, &self.tables, &self.own_ports);
             match ready.get_inner_mut().receive()? {
                 None => ready.clear_ready(),
                 Some(told) if told.iter().any(is_by_others) => break,
@@ -80,9 +91,9 @@ fn waiting(source: io::Error) -> Error {
     Error { doing: "wait for the kernel's notices".to_owned(), source }
 }
 
-fn is_by_others(notice: &Notice, table: &str, own_ports: &[u32]) -> bool {
+fn is_by_others(notice: &Notice, tables: &[String], own_ports: &VecDeque<u32>) -> bool {
     match notice {
-        Notice::Table { name, port } => name == table && !own_ports.contains(port),
+        Notice::Table { name, port } => tables.contains(name) && !own_ports.contains(port),
         Notice::Missed => true,
         Notice::Link(_)
         | Notice::Address { .. }
