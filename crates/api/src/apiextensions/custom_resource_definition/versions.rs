@@ -123,11 +123,13 @@ impl Shared {
         };
         let all =
             |is_same: &dyn Fn(&CustomResourceDefinitionVersion) -> bool| others.iter().all(is_same);
+        let schema = all(&|it| it.schema == first.schema);
         Self {
-            schema: all(&|it| it.schema == first.schema),
+            schema,
             subresources: all(&|it| it.subresources == first.subresources),
             columns: all(&|it| columns_of(it) == columns_of(first)),
-            selectable: all(&|it| selectable_of(it) == selectable_of(first)),
+            // They are looked up in the schema that stands beside them.
+            selectable: schema && all(&|it| selectable_of(it) == selectable_of(first)),
         }
     }
 
