@@ -12,6 +12,7 @@ mod messages;
 mod metrics;
 mod mutating;
 mod observed;
+mod own;
 mod review;
 #[cfg(test)]
 mod simulation;
@@ -75,6 +76,8 @@ pub struct Blocked {
     pub kind: &'static str,
     pub configuration: String,
     pub text: String,
+    /// What it came to this time; the webhook's own words may be in it.
+    pub now: String,
 }
 
 /// Told of what somebody should see who does not make the request. Must not wait.
