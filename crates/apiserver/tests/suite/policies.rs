@@ -277,8 +277,7 @@ impl Setting {
     /// A merge patch of a part of the policy: `policies` or `policybindings`.
     async fn change(&mut self, what: &str, spec: Value) {
         let path = format!("{POLICIES}/validatingadmission{what}/bound");
-        let (code, answer) =
-            self.connection.call("PATCH", &path, &json!({"spec": spec})).await;
+        let (code, answer) = self.connection.call("PATCH", &path, &json!({"spec": spec})).await;
         assert_eq!(code, 200, "{answer}");
     }
 }
@@ -319,7 +318,8 @@ async fn custom_resources_are_parameters_for_as_long_as_they_are_there() {
         on.change("policies", json!({"failurePolicy": "Ignore"})).await;
         on.takes(1).await;
         on.change("policies", json!({"failurePolicy": "Fail"})).await;
-        on.change("policybindings", json!({"paramRef": {"parameterNotFoundAction": "Allow"}})).await;
+        on.change("policybindings", json!({"paramRef": {"parameterNotFoundAction": "Allow"}}))
+            .await;
         on.takes(9).await;
         // All that a selector finds are asked.
         let selector = json!({"name": null, "selector": {"matchLabels": {"own": "yes"}}});
@@ -332,7 +332,8 @@ async fn custom_resources_are_parameters_for_as_long_as_they_are_there() {
         on.refuses(4, "at most 3").await;
 
         on.undefine_bounds().await;
-        let unknown = "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Bound'";
+        let unknown =
+            "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Bound'";
         on.refuses(1, unknown).await;
         on.change("policies", json!({"failurePolicy": "Ignore"})).await;
         on.takes(100).await;
