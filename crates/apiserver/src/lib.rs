@@ -13,6 +13,7 @@ pub mod registry;
 
 mod dialer;
 
+mod admission_files;
 mod aggregated;
 mod config;
 mod enabled;

@@ -7,6 +7,7 @@ mod failures;
 mod first_start;
 mod measured;
 mod questions;
+mod reloaded;
 pub(crate) mod server;
 mod unlogged;
 
