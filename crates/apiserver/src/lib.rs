@@ -29,6 +29,8 @@ mod legacy_tokens;
 
 pub mod pipeline;
 
+mod admission_follow;
+
 mod http;
 mod kubelets;
 mod own_calls;

@@ -22,7 +22,7 @@ use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::admission_files::{self, AdmissionFiles};
+use crate::admission_files::AdmissionFiles;
 use crate::aggregated::Aggregated;
 use crate::aggregation::Aggregation;
 use crate::cache::Cache;
@@ -40,7 +40,7 @@ use crate::namespaces::Namespaces;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
-use crate::{bootstrap, compaction, kinds, webhooks};
+use crate::{admission_follow, bootstrap, compaction, kinds, webhooks};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
@@ -246,7 +246,7 @@ impl Server {
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
         if self.core.admission_files.is_any() {
             let core = self.core.clone();
-            let follow = |shutdown| admission_files::follow::run(core, shutdown);
+            let follow = |shutdown| admission_follow::run(core, shutdown);
             self.tasks.spawn("admission-files", follow);
         }
         let cache = self.core.cache.clone();

@@ -1,5 +1,6 @@
-//! Follows the files: what changes in their folders makes the server look at them again. Files are
-//! replaced as often as they are written over, and their folders tell of both.
+//! Follows the files that admission plugins are told things by: what changes in their folders makes
+//! the server look at them again. Files are replaced as often as they are written over, and their
+//! folders tell of both.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,12 +23,24 @@ pub(crate) async fn run(core: Arc<Core>, shutdown: Shutdown) {
         let folders = watch(&core.admission_files.paths());
         // Also for what changed before they were watched. Reading files may take its time.
         let its = core.clone();
-        let _ = tokio::task::spawn_blocking(move || super::reload(&its)).await;
+        let _ = tokio::task::spawn_blocking(move || reload(&its)).await;
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             () = changed(folders) => {}
         }
+    }
+}
+
+/// Looks at the files again, and does by what they say; the log says what comes of it.
+fn reload(core: &Core) {
+    match core.admission_files.reload(&core.admission) {
+        Ok(false) => {}
+        Ok(true) => tracing::info!("the files of admission plugins have changed and hold"),
+        Err(err) => tracing::error!(
+            error = %stdx::error_chain(&err),
+            "the files of admission plugins cannot be used; what they said before holds"
+        ),
     }
 }
 

@@ -2,8 +2,6 @@
 //! made anew and take the places of those before, all at once. Files that cannot be used leave
 //! everything as it was.
 
-pub(crate) mod follow;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +14,6 @@ use features::Gates;
 use stdx::World;
 use telemetry::Registry;
 
-use crate::pipeline::Core;
-
 pub(crate) struct AdmissionFiles {
     pub(crate) current: Mutex<Configuration>,
     pub(crate) selection: Selection,
@@ -27,18 +23,6 @@ pub(crate) struct AdmissionFiles {
     pub(crate) provisioner: Arc<dyn Provisioner>,
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) policies: Arc<Policies>,
-}
-
-/// Looks at the files again, and does by what they say; the log says what comes of it.
-fn reload(core: &Core) {
-    match core.admission_files.reload(&core.admission) {
-        Ok(false) => {}
-        Ok(true) => tracing::info!("the files of admission plugins have changed and hold"),
-        Err(err) => tracing::error!(
-            error = %stdx::error_chain(&err),
-            "the files of admission plugins cannot be used; what they said before holds"
-        ),
-    }
 }
 
 impl AdmissionFiles {
@@ -51,12 +35,12 @@ impl AdmissionFiles {
         !self.paths().is_empty()
     }
 
-    fn paths(&self) -> BTreeSet<PathBuf> {
+    pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         self.current().paths()
     }
 
     /// Whether something else holds from now on.
-    fn reload(&self, chain: &Chain) -> Result<bool, ConfigurationError> {
+    pub(crate) fn reload(&self, chain: &Chain) -> Result<bool, ConfigurationError> {
         let mut current = self.current();
         if !current.has_changed() {
             return Ok(false);
