@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use apimachinery::ApiError;
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use telemetry::Registry;
 use tokio::time::Instant;
@@ -103,24 +104,38 @@ impl Valid {
 }
 
 pub struct Chain {
-    plugins: Vec<Arc<dyn Plugin>>,
+    plugins: ArcSwap<Plugins>,
     asks_outside: bool,
     /// Absent where nobody wants to know.
     metrics: Option<Metrics>,
 }
 
+type Plugins = Vec<Arc<dyn Plugin>>;
+
 impl Chain {
     /// `plugins` run in this order; see `plugins::all`.
     pub fn new(plugins: Vec<Arc<dyn Plugin>>) -> Self {
         let asks_outside = plugins.iter().any(|it| it.reinvocation() == Reinvocation::Outside);
-        Self { plugins, asks_outside, metrics: None }
+        Self { plugins: ArcSwap::from_pointee(plugins), asks_outside, metrics: None }
     }
 
     /// Says how long each plugin and each phase takes.
     #[must_use]
     pub fn measured(self, registry: &Registry) -> Self {
-        let names = self.plugins.iter().map(|it| it.name());
+        let plugins = self.plugins.load_full();
+        let names = plugins.iter().map(|it| it.name());
         Self { metrics: Some(Metrics::new(registry, names)), ..self }
+    }
+
+    /// Each takes the place of the one of its name, all at once; a phase of a request that has begun
+    /// ends with those from before. Which plugins there are, and their order, stays.
+    pub fn replace(&self, renewed: &[Arc<dyn Plugin>]) {
+        let before = self.plugins.load_full();
+        let now = before.iter().map(|plugin| {
+            let new = renewed.iter().find(|it| it.name() == plugin.name());
+            new.unwrap_or(plugin).clone()
+        });
+        self.plugins.store(Arc::new(now.collect()));
     }
 
     /// The first phase: plugins may change the object. The first refusal ends it.
@@ -138,16 +153,17 @@ impl Chain {
         if let Some(observer) = context.observer() {
             observer.begin(context.request.operation.text());
         }
+        let plugins = self.plugins.load_full();
         // How each has left the object.
         let mut left: Vec<Option<u64>> = Vec::new();
-        left.resize(if self.asks_outside { self.plugins.len() } else { 0 }, None);
+        left.resize(if self.asks_outside { plugins.len() } else { 0 }, None);
         let mut is_changed_outside = false;
-        for (index, plugin) in self.plugins.iter().enumerate() {
+        for (index, plugin) in plugins.iter().enumerate() {
             if !plugin.handles(Phase::Mutate, &context.request) {
                 continue;
             }
             let before = context.generation();
-            self.admit(index, context).await?;
+            self.admit((index, plugin.as_ref()), context).await?;
             let is_outside = plugin.reinvocation() == Reinvocation::Outside;
             is_changed_outside |= is_outside && context.generation() != before;
             if let Some(left) = left.get_mut(index) {
@@ -155,7 +171,7 @@ impl Chain {
             }
         }
         if is_changed_outside {
-            self.mutate_again(context, &left).await?;
+            self.mutate_again(&plugins, context, &left).await?;
         }
         Ok(())
     }
@@ -163,26 +179,31 @@ impl Chain {
     /// Once, whatever happens meanwhile.
     async fn mutate_again(
         &self,
+        plugins: &Plugins,
         context: &mut Context<'_>,
         left: &[Option<u64>],
     ) -> Result<(), ApiError> {
         context.reinvoke();
-        for (index, (plugin, left)) in self.plugins.iter().zip(left).enumerate() {
+        for (index, (plugin, left)) in plugins.iter().zip(left).enumerate() {
             let Some(left) = *left else { continue };
             let is_due = match plugin.reinvocation() {
                 Reinvocation::IfChanged => context.generation() != left,
                 Reinvocation::Outside => true,
             };
             if is_due {
-                self.admit(index, context).await?;
+                self.admit((index, plugin.as_ref()), context).await?;
             }
         }
         Ok(())
     }
 
-    async fn admit(&self, index: usize, context: &mut Context<'_>) -> Result<(), ApiError> {
+    async fn admit(
+        &self,
+        (index, plugin): (usize, &dyn Plugin),
+        context: &mut Context<'_>,
+    ) -> Result<(), ApiError> {
         let begin = Instant::now();
-        let outcome = admit(self.plugins[index].as_ref(), context).await;
+        let outcome = admit(plugin, context).await;
         if let Some(metrics) = &self.metrics {
             let (operation, is_refused) = (context.request.operation, outcome.is_err());
             metrics.plugin(index, Phase::Mutate, operation, is_refused, begin.elapsed());
@@ -210,7 +231,8 @@ impl Chain {
     async fn validate_all(&self, context: &Context<'_>) -> Result<Reserved, ApiError> {
         let mut reserved = Reserved::default();
         let mut refusal = None;
-        for (index, plugin) in self.plugins.iter().enumerate() {
+        let plugins = self.plugins.load_full();
+        for (index, plugin) in plugins.iter().enumerate() {
             if !plugin.handles(Phase::Validate, &context.request) {
                 continue;
             }

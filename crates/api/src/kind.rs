@@ -312,6 +312,13 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// Whether it keeps what it compiled of a definition, and could compile again.
+    fn is_compiled(&self) -> bool {
+        false
+    }
+    /// Drops what it compiled and nobody used since the last time.
+    fn sweep(&self) {}
+
     /// Whether objects can be written as protobuf.
     fn has_protobuf(&self) -> bool {
         !self.is_custom()

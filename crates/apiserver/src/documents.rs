@@ -11,9 +11,17 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha512};
+use telemetry::{Counter, Description, Registry as Metrics, Stability};
 
 use crate::aggregated::{Aggregated, Table};
 use crate::registry::{Group, Kinds, Registry};
+
+const AGGREGATIONS: Description<0> = Description {
+    name: "aggregator_discovery_aggregation_count_total",
+    stability: Stability::Alpha,
+    help: "Counter of number of times discovery was aggregated",
+    labels: [],
+};
 
 /// One rendered document.
 #[derive(Clone)]
@@ -87,6 +95,8 @@ pub(crate) struct Documents {
     rendered: Mutex<Rendered>,
     /// Each group as the aggregated form of `/apis` has it.
     items: Mutex<BTreeMap<Arc<str>, Item>>,
+    /// How often discovery of all groups was made.
+    aggregations: Arc<Counter>,
 }
 
 /// What there is, never what there is not: names come from clients, and there is no end to those
@@ -160,9 +170,14 @@ impl Rendered {
 }
 
 impl Documents {
-    pub(crate) fn new(registry: Arc<Registry>, aggregated: Arc<Aggregated>) -> Self {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        aggregated: Arc<Aggregated>,
+        metrics: &Metrics,
+    ) -> Self {
         let (foreign, rendered, items) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { registry, aggregated, foreign, rendered, items }
+        let aggregations = metrics.counter(&AGGREGATIONS);
+        Self { registry, aggregated, foreign, rendered, items, aggregations }
     }
 
     /// OpenAPI v2 of other servers, to be merged with what is served here.
@@ -264,6 +279,7 @@ impl Documents {
 
     /// Groups that are what they were are not rendered again.
     fn render_groups(&self, kinds: &Kinds, table: &Table, foreign: &[Foreign]) -> Vec<u8> {
+        self.aggregations.increment();
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: BTreeSet<Arc<str>> = kinds.groups().keys().cloned().collect();
         names.extend(foreign.iter().map(|it| it.group_version.group.as_str().into()));
@@ -335,7 +351,8 @@ mod tests {
     #[test]
     fn names_of_nothing_leave_nothing_behind() {
         let registry = Arc::new(Registry::new(api::kinds()));
-        let documents = Documents::new(registry, Arc::new(Aggregated::new(None)));
+        let documents =
+            Documents::new(registry, Arc::new(Aggregated::new(None)), &Metrics::default());
         assert!(documents.get(&Name::Group("apps".to_owned())).is_some());
         for index in 0..1_000 {
             let group = format!("no-such-group-{index}");

@@ -4,11 +4,16 @@
 use std::error::Error as _;
 
 use apimachinery::{ApiError, Reason};
+use client::hooks::Unanswered;
 use telemetry::logs::AuditId;
 
 /// Logs an error that its client is not told everything about.
 pub(crate) fn log(error: &ApiError) {
     match error.source() {
+        // What somebody else answered is not for the log.
+        Some(source) if source.is::<Unanswered>() => {
+            tracing::error!(error = %source, "a request failed");
+        }
         Some(source) => {
             let what = error.message();
             tracing::error!(what, error = %stdx::error_chain(source), "a request failed");

@@ -13,6 +13,7 @@ pub mod registry;
 
 mod dialer;
 
+mod admission_files;
 mod aggregated;
 mod config;
 mod enabled;
@@ -27,6 +28,8 @@ mod metrics;
 mod legacy_tokens;
 
 pub mod pipeline;
+
+mod admission_follow;
 
 mod http;
 mod kubelets;

@@ -1,6 +1,6 @@
 //! The server: what it is made of, how it starts, and the ways in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use admission::plugins::{Deciders, Needs};
 use admission::policy::Policies;
@@ -22,6 +22,7 @@ use telemetry::Registry as MetricsRegistry;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::admission_files::AdmissionFiles;
 use crate::aggregated::Aggregated;
 use crate::aggregation::Aggregation;
 use crate::cache::Cache;
@@ -39,7 +40,7 @@ use crate::namespaces::Namespaces;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
-use crate::{bootstrap, compaction, kinds, webhooks};
+use crate::{admission_follow, bootstrap, compaction, kinds, webhooks};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
@@ -71,13 +72,13 @@ pub enum Error {
     Tokens(#[source] authn::pki::Error),
 }
 
-/// Those that run, and `more` after them.
+/// Those that run, and `more` after them; and the files that say what they are told.
 fn plugins(
     config: &Config,
     (world, metrics): (&World, &MetricsRegistry),
     (provisioner, deciders): (Arc<dyn Provisioner>, Deciders<'_>),
     more: Vec<Arc<dyn Plugin>>,
-) -> Result<Chain, Error> {
+) -> Result<(Chain, AdmissionFiles), Error> {
     let needs = Needs {
         world,
         metrics,
@@ -88,7 +89,17 @@ fn plugins(
     };
     let own = admission::plugins::all(&config.admission_plugins, &needs);
     let all = [own.map_err(Error::Admission)?, more].concat();
-    Ok(Chain::new(all).measured(metrics))
+    let files = AdmissionFiles {
+        current: Mutex::new(config.admission_configuration.clone()),
+        selection: config.admission_plugins.clone(),
+        gates: config.gates.clone(),
+        world: world.clone(),
+        metrics: metrics.clone(),
+        webhooks: deciders.webhooks.clone(),
+        policies: deciders.policies.clone(),
+        provisioner,
+    };
+    Ok((Chain::new(all).measured(metrics), files))
 }
 
 fn issuer(
@@ -207,15 +218,16 @@ impl Server {
         let namespaces = Arc::new(Namespaces::default());
         let deciders = Deciders { webhooks: &webhooks, policies: &policies };
         let others = (namespaces.clone() as Arc<dyn Provisioner>, deciders);
-        let admission = plugins(&config, (&world, &metrics), others, more)?;
+        let (admission, admission_files) = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
             authenticator: authenticator(&config, &verifying, &world, lookup.clone()),
             admission,
+            admission_files,
             authorizer,
             flow: Flow::new(&world.random),
             heavy: Heavy::new(),
             recent: Recent::default(),
-            documents: Documents::new(registry.clone(), aggregated.clone()),
+            documents: Documents::new(registry.clone(), aggregated.clone(), &metrics),
             aggregated,
             aggregator: aggregation.clone(),
             metrics: Metrics::new(metrics),
@@ -245,6 +257,11 @@ impl Server {
         self.core.hooks.spawn(&self.core);
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
+        if self.core.admission_files.is_any() {
+            let core = self.core.clone();
+            let follow = |shutdown| admission_follow::run(core, shutdown);
+            self.tasks.spawn("admission-files", follow);
+        }
         let cache = self.core.cache.clone();
         self.tasks.spawn("watches", |shutdown| async move {
             shutdown.cancelled().await;

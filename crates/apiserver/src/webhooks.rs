@@ -161,7 +161,9 @@ fn event(core: &Core, blocked: &Blocked) -> Event {
         type_: Some("Warning".to_owned()),
         reason: Some("WebhookBlocksItself".to_owned()),
         // As long as the message of an Event may be.
-        message: Some(blocked.text.chars().take(1024).collect()),
+        message: Some(
+            format!("{}. Now: {}", blocked.text, blocked.now).chars().take(1024).collect(),
+        ),
         source: Some(EventSource { component: Some("apiserver".to_owned()), host: None }),
         first_timestamp: Some(now.clone()),
         last_timestamp: Some(now),

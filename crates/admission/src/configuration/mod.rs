@@ -1,8 +1,8 @@
 //! `--admission-control-config-file`: what plugins are told beside being switched on.
 //!
 //! Promise: what is read is what will be. A file that cannot be read as what it says it is, a field
-//! that nobody has and a value that cannot be are refused when the server starts, with file, line
-//! and field.
+//! that nobody has and a value that cannot be are refused, with file, line and field: when the server
+//! starts, and when files change, which then leave what there was.
 
 mod document;
 mod error;
@@ -10,11 +10,11 @@ mod kubeconfig;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::de::DeserializeOwned;
 
@@ -59,8 +59,12 @@ type Read = dyn Fn(&Path) -> io::Result<String> + Send + Sync;
 /// The files, as they are. Whether a plugin can take what is there for it is asked by `settings`.
 #[derive(Clone, Default)]
 pub struct Configuration {
+    /// The list of plugins; absent where there is none.
+    list: Option<File>,
     by_plugin: BTreeMap<String, Source>,
     read: Option<Arc<Read>>,
+    /// What settings name, and was read for them.
+    named: Arc<Mutex<BTreeMap<PathBuf, String>>>,
 }
 
 impl fmt::Debug for Configuration {
@@ -75,15 +79,20 @@ impl Configuration {
         path: &Path,
         read: impl Fn(&Path) -> io::Result<String> + Send + Sync + 'static,
     ) -> Result<Self, Error> {
-        let read: Arc<Read> = Arc::new(read);
+        Self::load_by(path, Arc::new(read))
+    }
+
+    fn load_by(path: &Path, read: Arc<Read>) -> Result<Self, Error> {
         let load = |path: &Path| {
             let text = read(path).map_err(|source| Error::read(path, source))?;
             Ok(File { path: path.to_owned(), text })
         };
         let file = load(path)?;
         if file.is_unlisted()? {
-            let by_plugin = BTreeMap::from([(UNLISTED.1.to_owned(), Source::File(file))]);
-            return Ok(Self { by_plugin, read: Some(read) });
+            let source = Source::File(file.clone());
+            let by_plugin = BTreeMap::from([(UNLISTED.1.to_owned(), source)]);
+            let (list, read) = (Some(file), Some(read));
+            return Ok(Self { list, by_plugin, read, ..Self::default() });
         }
         let document: Document<Unread> = file.parse()?;
         document.validate(&file)?;
@@ -108,7 +117,42 @@ impl Configuration {
             }
             by_plugin.insert(item.name, source);
         }
-        Ok(Self { by_plugin, read: Some(read) })
+        let (list, read) = (Some(file), Some(read));
+        Ok(Self { list, by_plugin, read, ..Self::default() })
+    }
+
+    /// What the same files say now.
+    pub fn reload(&self) -> Result<Self, Error> {
+        match (&self.list, &self.read) {
+            (Some(list), Some(read)) => Self::load_by(&list.path, read.clone()),
+            _ => Ok(Self::default()),
+        }
+    }
+
+    /// Of each file that it was made of, what was in it.
+    fn texts(&self) -> BTreeMap<PathBuf, String> {
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let told = self.by_plugin.values().map(|it| match it {
+            Source::File(file) | Source::Within(file) => file,
+        });
+        let files = self.list.iter().chain(told).map(|it| (it.path.clone(), it.text.clone()));
+        files.chain(named).collect()
+    }
+
+    /// The files that it was made of.
+    pub fn paths(&self) -> BTreeSet<PathBuf> {
+        self.texts().into_keys().collect()
+    }
+
+    /// Whether one of its files says something else by now, or cannot be read.
+    pub fn has_changed(&self) -> bool {
+        let Some(read) = &self.read else { return false };
+        self.texts().iter().any(|(path, text)| read(path).ok().as_ref() != Some(text))
+    }
+
+    /// Those that are told something.
+    pub fn plugins(&self) -> impl Iterator<Item = &str> {
+        self.by_plugin.keys().map(String::as_str)
     }
 
     /// A kubeconfig that a plugin's settings name.
@@ -116,6 +160,8 @@ impl Configuration {
         let none = || Err(io::ErrorKind::NotFound.into());
         let text = self.read.as_ref().map_or_else(none, |it| it(path));
         let text = text.map_err(|source| Error::read(path, source))?;
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.insert(path.to_owned(), text.clone());
         Ok(Kubeconfig { path: path.to_owned(), text })
     }
 

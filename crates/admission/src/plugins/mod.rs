@@ -1,5 +1,6 @@
 //! One folder per plugin, and their order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use features::Gates;
@@ -213,6 +214,16 @@ pub const ALL: &[Entry] = &[
 /// All names that can be said.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|it| it.name)
+}
+
+/// Of those that run, the named ones made anew; or what of their configuration cannot be.
+pub fn renewed(
+    selection: &Selection,
+    needs: &Needs<'_>,
+    names: &BTreeSet<&str>,
+) -> Result<Vec<Arc<dyn Plugin>>, Error> {
+    let meant = ALL.iter().filter(|it| selection.includes(it) && names.contains(it.name));
+    meant.filter_map(|it| (it.make)(needs).transpose()).collect()
 }
 
 /// Those that run, in order; or what of their configuration cannot be.

@@ -2,53 +2,33 @@
 
 use std::time::Duration;
 
-use api::core::{Pod, Service};
-use apimachinery::{ApiError, ObjectKey};
+use apimachinery::ApiError;
 use client::hooks::{ANSWER_MAX, Place};
 
 use super::hook::Hook;
 use super::metrics::Called;
 use super::observed::Watched;
+use super::own::{Blocking, own_step};
 use super::review::{self, Answer, Shown, Version};
 use super::{Blocked, Kind, Webhooks, messages, vital};
-use crate::attributes::Operation;
 use crate::context::Context;
 use crate::matching::Invocation;
 
 /// Why there is no answer that counts.
 pub(super) enum Failure {
     /// It could not be asked, or its answer is none: what happens is up to the failurePolicy.
-    Call { why: String, code: u16 },
+    /// `logged` is the same without anything that it answered.
+    Call { why: String, logged: String, code: u16 },
     /// It says no.
     Denied(ApiError),
     /// The request cannot be carried out, whatever the failurePolicy.
     Refused(ApiError),
 }
 
-/// How a webhook keeps its own pods away, and what it came to this time.
-enum Blocking<'a> {
-    IsAway(&'a str),
-    Refuses(&'a str),
-}
-
-impl Blocking<'_> {
-    fn why(&self) -> &str {
-        match self {
-            Self::IsAway(why) | Self::Refuses(why) => why,
-        }
-    }
-
-    fn text(&self, hook: &str, namespace: &str, service: &str) -> String {
-        let begin = format!("webhook {hook:?} keeps its own pods from being created");
-        let exempt = "Exempt them by a namespaceSelector or an objectSelector";
-        match self {
-            Self::IsAway(_) => format!(
-                "{begin}: it must agree to pods in namespace {namespace:?}, where those of its Service {service:?} are. {exempt}, or set failurePolicy to Ignore"
-            ),
-            Self::Refuses(_) => format!(
-                "{begin}: it refuses one that its Service {service:?} in namespace {namespace:?} selects. When those that run are gone, nobody is left to agree to anything. {exempt}, or make them such that it agrees"
-            ),
-        }
+impl Failure {
+    /// There is an answer, and it is none.
+    pub(super) fn of_answer(why: String) -> Self {
+        Self::Call { why, logged: messages::UNUSABLE.to_owned(), code: 503 }
     }
 }
 
@@ -63,10 +43,9 @@ impl Webhooks {
         if context.request.is_dry_run() && !hook.takes_dry_runs {
             return Err(Failure::Refused(messages::no_dry_run(&hook.name)));
         }
-        let call = |why: String, code| Failure::Call { why, code };
         let version = Version::of(&hook.review_versions).ok_or_else(|| {
-            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
-            call(why.to_owned(), 400)
+            let why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)".to_owned();
+            Failure::Call { logged: why.clone(), why, code: 400 }
         })?;
         let uid = self.world.random.uuid();
         let question = review::question(version, &uid, (context, invocation, shown))
@@ -76,10 +55,13 @@ impl Webhooks {
             false => hook.timeout,
         };
         let body = self.caller.post(&hook.target, question, timeout, ANSWER_MAX).await;
-        let body =
-            body.map_err(|err| call(format!("failed to call webhook: {err}"), err.code()))?;
+        let body = body.map_err(|err| {
+            let said = |why: &str| format!("failed to call webhook: {why}");
+            let (why, logged) = (said(&err.to_string()), said(err.for_log()));
+            Failure::Call { why, logged, code: err.code() }
+        })?;
         let answer = review::answer(version, (&uid, kind == Kind::Mutating), &body)
-            .map_err(|why| call(why, 503))?;
+            .map_err(Failure::of_answer)?;
         watched.said(hook, &answer);
         for (key, value) in &answer.audit_annotations {
             context.annotate(&format!("{}/{key}", hook.name), value);
@@ -112,12 +94,7 @@ impl Webhooks {
             Err(Failure::Denied(err)) => {
                 self.metrics.rejected(&called, "no_error", err.code());
                 self.metrics.observe(&called, (err.code(), true), elapsed);
-                self.tell_if_it_blocks_itself(
-                    hook,
-                    kind,
-                    context,
-                    &Blocking::Refuses(err.message()),
-                );
+                self.tell_if_it_blocks_itself(hook, kind, context, Blocking::Refuses(&err));
                 Err(err)
             }
             Err(Failure::Refused(err)) => {
@@ -125,14 +102,15 @@ impl Webhooks {
                 self.metrics.observe(&called, (0, true), elapsed);
                 Err(err)
             }
-            Err(Failure::Call { why, code }) => {
+            Err(Failure::Call { why, logged, code }) => {
                 let why = messages::call_failed(&hook.name, &why);
+                let logged = messages::call_failed(&hook.name, &logged);
                 let is_open = hook.fails_open || vital::is_vital(&context.request);
                 self.metrics.observe(&called, (code, !is_open), elapsed);
                 if is_open {
                     tracing::warn!(
                         configuration = hook.configuration,
-                        error = why,
+                        error = logged,
                         "failed calling a webhook, failing open"
                     );
                     self.metrics.failed_open(&called);
@@ -141,48 +119,34 @@ impl Webhooks {
                 }
                 tracing::warn!(
                     configuration = hook.configuration,
-                    error = why,
+                    error = logged,
                     "failed calling a webhook, failing closed"
                 );
                 self.metrics.rejected(&called, "calling_webhook_error", code);
-                self.tell_if_it_blocks_itself(hook, kind, context, &Blocking::IsAway(&why));
-                Err(messages::internal(&why))
+                self.tell_if_it_blocks_itself(hook, kind, context, Blocking::IsAway(&why));
+                Err(messages::failed(&why, logged))
             }
         }
     }
 
-    /// A webhook whose own pods cannot be made because it is not there to agree stays away for
-    /// ever, and whoever waits for it sees nothing but pods that do not come. One that refuses them
-    /// is there until its last pod goes.
+    /// A webhook that keeps its own pods from serving is not there to agree to them, for ever, and
+    /// whoever waits for it sees nothing but pods that do not come.
     fn tell_if_it_blocks_itself(
         &self,
         hook: &Hook,
         kind: Kind,
         context: &Context<'_>,
-        blocking: &Blocking<'_>,
+        blocking: Blocking<'_>,
     ) {
-        let request = &context.request;
-        let is_creation = request.operation == Operation::Create && request.is("", "pods", "");
         let Place::Service { namespace, name, .. } = hook.target.place() else { return };
-        if !is_creation || namespace != request.namespace {
-            return;
-        }
-        let service = context.lookup.get::<Service>(&ObjectKey::new(namespace, name));
-        let selector = service.as_ref().and_then(|it| it.spec.as_ref()?.selector.as_ref());
-        let labels = context.object_as::<Pod>().and_then(|it| it.metadata.labels.as_ref());
-        let (Some(selector), Some(labels)) = (selector, labels) else { return };
-        if selector.is_empty() || !selector.iter().all(|(key, it)| labels.get(key) == Some(it)) {
-            return;
-        }
-        let text = blocking.text(&hook.name, namespace, name);
+        let Some(step) = own_step(context, (namespace, name)) else { return };
+        let text = blocking.text(step, &hook.name, (namespace, name));
         context.warn(&text);
-        if request.is_dry_run() {
+        if context.request.is_dry_run() {
             return;
         }
-        self.notice.blocks_itself(Blocked {
-            kind: kind.object(),
-            configuration: hook.configuration.clone(),
-            text: format!("{text}. Now: {}", blocking.why()),
-        });
+        let (kind, configuration) = (kind.object(), hook.configuration.clone());
+        let now = blocking.why().to_owned();
+        self.notice.blocks_itself(Blocked { kind, configuration, text, now });
     }
 }

@@ -1,9 +1,19 @@
 //! What users are told, in upstream's words.
 
 use apimachinery::{ApiError, Reason};
+use client::hooks::Unanswered;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 
-/// Not this server's fault, but there is no better code: 500.
+/// What a log says of an answer that cannot be used: whoever asked is told the rest.
+pub(super) const UNUSABLE: &str = "its answer cannot be used";
+
+/// Not this server's fault, but there is no better code: 500. `why` may have words of a webhook,
+/// `logged` has none.
+pub(super) fn failed(why: &str, logged: String) -> ApiError {
+    internal(why).with_source(Unanswered(logged))
+}
+
+/// The same in words of ours.
 pub(super) fn internal(why: &str) -> ApiError {
     ApiError::new(Reason::InternalError, format!("Internal error occurred: {why}"))
         .with_cause("", why, "")

@@ -12,6 +12,7 @@ mod messages;
 mod metrics;
 mod mutating;
 mod observed;
+mod own;
 mod review;
 #[cfg(test)]
 mod simulation;
@@ -24,7 +25,9 @@ use std::sync::Arc;
 
 use api::admissionregistration::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use apimachinery::ApiError;
+use arc_swap::ArcSwap;
 use client::hooks::{Caller, Credentials};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, ValidatingWebhook};
 use stdx::World;
 use telemetry::Registry;
 
@@ -75,11 +78,21 @@ pub struct Blocked {
     pub kind: &'static str,
     pub configuration: String,
     pub text: String,
+    /// What it came to this time; the webhook's own words may be in it.
+    pub now: String,
 }
 
 /// Told of what somebody should see who does not make the request. Must not wait.
 pub trait Notice: Send + Sync {
     fn blocks_itself(&self, blocked: Blocked);
+}
+
+/// For both plugins, in the order of their phases.
+fn credentials_of(configuration: &Configuration) -> Result<[Credentials; 2], Error> {
+    Ok([
+        credentials::load::<credentials::Mutating>(configuration)?,
+        credentials::load::<credentials::Validating>(configuration)?,
+    ])
 }
 
 /// All webhooks of a server.
@@ -88,10 +101,10 @@ pub struct Webhooks {
     world: World,
     metrics: Metrics,
     notice: Arc<dyn Notice>,
-    mutating: Configured,
-    validating: Configured,
+    mutating: Configured<MutatingWebhook>,
+    validating: Configured<ValidatingWebhook>,
     /// Who this server is to each.
-    credentials: [Credentials; 2],
+    credentials: ArcSwap<[Credentials; 2]>,
 }
 
 impl Webhooks {
@@ -102,10 +115,7 @@ impl Webhooks {
         notice: Arc<dyn Notice>,
         configuration: &Configuration,
     ) -> Result<Self, Error> {
-        let credentials = [
-            credentials::load::<credentials::Mutating>(configuration)?,
-            credentials::load::<credentials::Validating>(configuration)?,
-        ];
+        let credentials = ArcSwap::from_pointee(credentials_of(configuration)?);
         Ok(Self {
             caller,
             world: world.clone(),
@@ -117,6 +127,23 @@ impl Webhooks {
         })
     }
 
+    /// Is somebody else to those that it asks, from now on; or what of it cannot be, and nothing is
+    /// changed.
+    pub fn reconfigure(&self, configuration: &Configuration) -> Result<(), Error> {
+        self.credentials.store(Arc::new(credentials_of(configuration)?));
+        self.mutating.renew(|name, it| self.ready_mutating(name, it));
+        self.validating.renew(|name, it| self.ready_validating(name, it));
+        Ok(())
+    }
+
+    fn ready_mutating(&self, configuration: &str, said: &MutatingWebhook) -> Hook {
+        Hook::mutating(configuration, said, &self.credentials.load()[0])
+    }
+
+    fn ready_validating(&self, configuration: &str, said: &ValidatingWebhook) -> Hook {
+        Hook::validating(configuration, said, &self.credentials.load()[1])
+    }
+
     /// Whoever else asks somebody outside asks by the same.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
@@ -124,9 +151,8 @@ impl Webhooks {
 
     /// What a configuration is from now on; `None`: there is none of this name.
     pub fn set_mutating(&self, name: &str, configuration: Option<&MutatingWebhookConfiguration>) {
-        let [mutating, _] = &self.credentials;
-        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
-        self.mutating.set(name, webhooks.map(|it| Hook::mutating(name, it, mutating)));
+        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten()).cloned();
+        self.mutating.set(name, webhooks.collect(), |name, it| self.ready_mutating(name, it));
     }
 
     pub fn set_validating(
@@ -134,9 +160,8 @@ impl Webhooks {
         name: &str,
         configuration: Option<&ValidatingWebhookConfiguration>,
     ) {
-        let [_, validating] = &self.credentials;
-        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten());
-        self.validating.set(name, webhooks.map(|it| Hook::validating(name, it, validating)));
+        let webhooks = configuration.iter().flat_map(|it| it.webhooks.iter().flatten()).cloned();
+        self.validating.set(name, webhooks.collect(), |name, it| self.ready_validating(name, it));
     }
 
     pub(crate) fn has_mutating(&self, request: &Attributes<'_>) -> bool {

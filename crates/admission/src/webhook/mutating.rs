@@ -108,10 +108,10 @@ async fn apply(
     patch: &[u8],
     key: &str,
 ) -> Result<bool, Failure> {
-    let internal = |why: &str| Failure::Refused(messages::internal(why));
-    let undecodable = |why: &str| Failure::Call {
-        why: format!("received undecodable patch in webhook response: {why}"),
-        code: 503,
+    let logged = || messages::call_failed(&hook.name, messages::UNUSABLE);
+    let internal = |why: &str| Failure::Refused(messages::failed(why, logged()));
+    let undecodable = |why: &str| {
+        Failure::of_answer(format!("received undecodable patch in webhook response: {why}"))
     };
     let operations: Value =
         serde_json::from_slice(patch).map_err(|err| undecodable(&err.to_string()))?;

@@ -19,7 +19,7 @@ use api::apiextensions::CustomResourceDefinition;
 use api::apiextensions::custom_resource_definition::conversion;
 use apimachinery::{ApiError, Reason};
 use bytes::Bytes;
-use client::hooks::{Caller, Place, Target};
+use client::hooks::{Caller, Place, Target, Unanswered};
 use futures_util::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     WebhookClientConfig, WebhookConversion,
@@ -102,6 +102,8 @@ struct Webhook {
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
     text: String,
+    /// The same without anything that was answered.
+    logged: String,
     outcome: Outcome,
 }
 
@@ -154,24 +156,25 @@ impl Webhook {
         let outcome = answer.as_ref().err().map(|it| it.outcome);
         let versions = (question.version_asked(), question.version_wanted());
         self.shared.metrics.observe(&self.definition, versions, outcome, began.elapsed());
-        answer.map_err(|it| refused(&it.text))
+        answer.map_err(|it| refused(&it.text).with_source(Unanswered(it.logged)))
     }
 
     async fn post(&self, question: &Question<'_>) -> Result<Vec<Bytes>, Refusal> {
-        let failed = |why: String| Refusal {
-            text: format!("conversion webhook for {} failed: {why}", question.kind()),
-            outcome: Outcome::CallFailure,
+        let failed = |why: &str, logged: &str| {
+            let text = |why| format!("conversion webhook for {} failed: {why}", question.kind());
+            Refusal { text: text(why), logged: text(logged), outcome: Outcome::CallFailure }
         };
         let deadline = Instant::now() + DEADLINE;
         let waited = tokio::time::timeout_at(deadline, self.room.acquire()).await;
         let Ok(Ok(_permit)) = waited else {
             let why = format!("{ASKED_MAX} questions to it are not answered yet");
-            return Err(failed(why));
+            return Err(failed(&why, &why));
         };
         let left = deadline.saturating_duration_since(Instant::now());
         let body = question.body();
         let answer = self.shared.caller.post(&self.target, body, left, ANSWER_MAX).await;
-        question.converted(&answer.map_err(|it| failed(it.to_string()))?)
+        let answer = answer.map_err(|it| failed(&it.to_string(), it.for_log()))?;
+        question.converted(&answer)
     }
 }
 

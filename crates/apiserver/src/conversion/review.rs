@@ -125,6 +125,10 @@ impl Question<'_> {
     pub(super) fn converted(&self, answer: &[u8]) -> Result<Vec<Bytes>, Refusal> {
         let refuse = |outcome: Outcome, why: String| Refusal {
             text: format!("conversion webhook for {} {why}", self.kind()),
+            logged: format!(
+                "the answer of the conversion webhook for {} cannot be used",
+                self.kind()
+            ),
             outcome,
         };
         let malformed = |why: String| refuse(Outcome::MalformedResponse, format!("failed: {why}"));

@@ -11,6 +11,7 @@ use authz::{Attributes, Authorizer};
 use lifecycle::{Readiness, Tasks};
 use stdx::World;
 
+use crate::admission_files::AdmissionFiles;
 use crate::aggregated::Aggregated;
 use crate::cache::{Cache, ObjectPath};
 use crate::config::Config;
@@ -32,6 +33,7 @@ pub struct Core {
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) admission: Chain,
+    pub(crate) admission_files: AdmissionFiles,
     pub(crate) hooks: Arc<HookSet>,
     pub(crate) aggregated: Arc<Aggregated>,
     pub(crate) aggregator: Arc<dyn Aggregator>,

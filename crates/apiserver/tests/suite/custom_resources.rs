@@ -212,6 +212,89 @@ async fn defaults_that_came_later_are_seen_at_once() {
     assert_eq!(generation(&after.expect("patched")), generation(&before));
 }
 
+/// Of either version: both are read from the same place.
+#[tokio::test(start_paused = true)]
+async fn a_watch_by_a_selectable_field_sees_what_comes_into_the_selection_and_leaves_it() {
+    let harness = harness::start(World::simulated(1)).await;
+    let mut definition = definition(&[("v1", true), ("v1beta1", false)]);
+    for version in &mut definition.spec.versions {
+        let mut schema = api_tree(version);
+        let fields = &mut schema["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        fields["color"] = json!({"type": "string"});
+        schema["selectableFields"] = json!([{"jsonPath": ".spec.color"}]);
+        *version = serde_json::from_value(schema).expect("a version");
+    }
+    harness.client.api::<CustomResourceDefinition>().create(definition).await.expect("created");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let new = widgets(&harness, "v1");
+    let red = || ListOptions {
+        field_selector: Some("spec.color=red".to_owned()),
+        ..ListOptions::default()
+    };
+    let mut watches = Vec::new();
+    for version in ["v1", "v1beta1"] {
+        watches.push(widgets(&harness, version).watch("default", red()).await.expect("a watch"));
+    }
+    let colored = |name: &str, color: &str| {
+        let mut object = widget("v1", name, &[]).into_value();
+        object["spec"]["color"] = json!(color);
+        Dynamic::from_value(object).expect("an object")
+    };
+    new.create(colored("a", "red")).await.expect("created");
+    new.create(colored("b", "blue")).await.expect("created");
+    for (name, color) in [("b", "red"), ("a", "blue"), ("b", "red"), ("b", "green")] {
+        let patch = json!({"spec": {"color": color, "size": 4}}).to_string();
+        let options = WriteOptions::default();
+        let patched = new.patch("default", name, PatchKind::Merge, patch.into(), options).await;
+        patched.expect("patched");
+    }
+    for watch in &mut watches {
+        for expected in ["Added a", "Added b", "Deleted a", "Deleted b"] {
+            let event = watch.next().await.expect("an event").expect("no error");
+            assert_eq!(format!("{:?} {}", event.kind, event.object.meta.key.name), expected);
+        }
+    }
+    let unknown =
+        ListOptions { field_selector: Some("spec.size=3".to_owned()), ..ListOptions::default() };
+    let refused = new.watch("default", unknown).await.err().expect("nobody selects by it");
+    assert_eq!(refused.code(), 400);
+}
+
+fn api_tree(version: &impl serde::Serialize) -> Value {
+    serde_json::to_value(version).expect("JSON")
+}
+
+/// Nothing is compiled before somebody needs it, and nothing stays that nobody uses.
+#[tokio::test(start_paused = true)]
+async fn what_is_compiled_of_a_definition_goes_when_nobody_uses_it() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let harness = start(&[("v1", true)]).await;
+    let resource = GroupVersionResource::new("example.com", "v1", "widgets");
+    let kind = harness.server.registry().kinds().find(&resource).expect("served").clone();
+    assert!(!kind.is_compiled(), "nobody has written one");
+    let widgets = widgets(&harness, "v1");
+    widgets.create(widget("v1", "a", &[])).await.expect("created");
+    assert!(kind.is_compiled());
+    tokio::time::sleep(6 * MINUTE).await;
+    widgets.create(widget("v1", "b", &[])).await.expect("created");
+    tokio::time::sleep(5 * MINUTE).await;
+    assert!(kind.is_compiled(), "it was used between two sweeps");
+    tokio::time::sleep(5 * MINUTE).await;
+    assert!(!kind.is_compiled());
+    // What was dropped is made again, and goes again.
+    let mut large = widget("v1", "c", &[]).into_value();
+    large["spec"]["size"] = json!(8);
+    let refused = widgets.create(Dynamic::from_value(large).expect("an object")).await;
+    assert_eq!(refused.expect_err("it is out of bounds").code(), 422);
+    assert!(kind.is_compiled());
+    tokio::time::sleep(10 * MINUTE).await;
+    assert!(!kind.is_compiled());
+    assert_eq!(
+        widgets.list("default", ListOptions::default()).await.expect("a list").items.len(),
+        2
+    );
+}
+
 fn parse(stored: &Stored) -> Value {
     serde_json::from_slice(&stored.bytes).expect("JSON")
 }

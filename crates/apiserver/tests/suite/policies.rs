@@ -221,3 +221,151 @@ async fn equivalent_versions_are_seen_in_the_one_that_is_asked_for() {
     let (code, answer) = on.connection.call("POST", path, &scaler("high", 60)).await;
     assert_eq!(code, 422, "{answer}");
 }
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+impl Setting {
+    /// A kind of its own, `Bound`, with a number.
+    async fn define_bounds(&mut self, scope: &str) {
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object", "properties": {"max": {"type": "integer"}},
+        }}});
+        let definition = json!({"metadata": {"name": "bounds.example.com"}, "spec": {
+            "group": "example.com", "scope": scope, "names": {"plural": "bounds", "kind": "Bound"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                          "schema": {"openAPIV3Schema": schema}}],
+        }});
+        self.create(DEFINITIONS, &definition).await;
+        for _ in 0..10_000 {
+            if self.connection.call("GET", bounds(scope), &Value::Null).await.0 == 200 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        panic!("the definition is not served");
+    }
+
+    async fn undefine_bounds(&mut self) {
+        let path = format!("{DEFINITIONS}/bounds.example.com");
+        self.connection.call("DELETE", &path, &Value::Null).await;
+        for _ in 0..10_000 {
+            if self.connection.call("GET", &path, &Value::Null).await.0 == 404 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        panic!("the definition does not go");
+    }
+
+    /// The code and the message of an attempt to create a config map with this number.
+    async fn try_number(&mut self, number: i32) -> (u16, String) {
+        let map = json!({"metadata": {"generateName": "n-"}, "data": {"n": number.to_string()}});
+        let (code, answer, _) = self.attempt(&map).await;
+        (code, answer["message"].as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn refuses(&mut self, number: i32, why: &str) {
+        let (code, message) = self.try_number(number).await;
+        assert!(code >= 400 && message.contains(why), "{number}: {code} {message}");
+    }
+
+    async fn takes(&mut self, number: i32) {
+        let (code, message) = self.try_number(number).await;
+        assert_eq!(code, 201, "{number}: {message}");
+    }
+
+    /// A merge patch of a part of the policy: `policies` or `policybindings`.
+    async fn change(&mut self, what: &str, spec: Value) {
+        let path = format!("{POLICIES}/validatingadmission{what}/bound");
+        let (code, answer) = self.connection.call("PATCH", &path, &json!({"spec": spec})).await;
+        assert_eq!(code, 200, "{answer}");
+    }
+}
+
+fn bounds(scope: &str) -> &'static str {
+    match scope {
+        "Cluster" => "/apis/example.com/v1/bounds",
+        _ => "/apis/example.com/v1/namespaces/default/bounds",
+    }
+}
+
+/// Of both scopes; the objects change, go and come, and so does their definition.
+#[tokio::test]
+async fn custom_resources_are_parameters_for_as_long_as_they_are_there() {
+    for scope in ["Namespaced", "Cluster"] {
+        let mut on = Setting::start().await;
+        on.define_bounds(scope).await;
+        let bound = |max: i32| json!({"metadata": {"name": "b"}, "spec": {"max": max}});
+        on.create(bounds(scope), &bound(5)).await;
+        let spec = json!({
+            "paramKind": {"apiVersion": "example.com/v1", "kind": "Bound"},
+            "validations": [{"expression": "int(object.data.n) <= params.spec.max",
+                             "messageExpression": "'at most ' + string(params.spec.max)"}],
+        });
+        let reference = json!({"name": "b", "parameterNotFoundAction": "Deny"});
+        on.validate("bound", spec, json!({"paramRef": reference})).await;
+        on.takes(5).await;
+        on.refuses(6, "denied request: at most 5").await;
+        let one = format!("{}/b", bounds(scope));
+        let (code, _) = on.connection.call("PATCH", &one, &json!({"spec": {"max": 7}})).await;
+        assert_eq!(code, 200);
+        on.takes(6).await;
+        on.refuses(8, "at most 7").await;
+
+        on.connection.call("DELETE", &one, &Value::Null).await;
+        let none = "no params found for policy binding with `Deny` parameterNotFoundAction";
+        on.refuses(1, none).await;
+        on.change("policies", json!({"failurePolicy": "Ignore"})).await;
+        on.takes(1).await;
+        on.change("policies", json!({"failurePolicy": "Fail"})).await;
+        on.change("policybindings", json!({"paramRef": {"parameterNotFoundAction": "Allow"}}))
+            .await;
+        on.takes(9).await;
+        // All that a selector finds are asked.
+        let selector = json!({"name": null, "selector": {"matchLabels": {"own": "yes"}}});
+        on.change("policybindings", json!({"paramRef": selector})).await;
+        for (name, max) in [("c", 3), ("d", 4)] {
+            let metadata = json!({"name": name, "labels": {"own": "yes"}});
+            on.create(bounds(scope), &json!({"metadata": metadata, "spec": {"max": max}})).await;
+        }
+        on.takes(3).await;
+        on.refuses(4, "at most 3").await;
+
+        on.undefine_bounds().await;
+        let unknown =
+            "failed to find resource referenced by paramKind: 'example.com/v1, Kind=Bound'";
+        on.refuses(1, unknown).await;
+        on.change("policies", json!({"failurePolicy": "Ignore"})).await;
+        on.takes(100).await;
+        on.change("policies", json!({"failurePolicy": "Fail"})).await;
+        on.define_bounds(scope).await;
+        // None of them is there any more, and that is allowed.
+        on.takes(100).await;
+        let metadata = json!({"name": "e", "labels": {"own": "yes"}});
+        on.create(bounds(scope), &json!({"metadata": metadata, "spec": {"max": 2}})).await;
+        on.refuses(3, "at most 2").await;
+    }
+}
+
+/// As everybody else sees them: with what their definition fills in, also if that came later.
+#[tokio::test]
+async fn parameters_have_the_defaults_of_their_definition() {
+    let mut on = Setting::start().await;
+    on.define_bounds("Namespaced").await;
+    on.create(bounds(""), &json!({"metadata": {"name": "b"}, "spec": {}})).await;
+    let spec = json!({
+        "paramKind": {"apiVersion": "example.com/v1", "kind": "Bound"},
+        "validations": [{"expression": "int(object.data.n) <= params.spec.max"}],
+    });
+    let reference = json!({"name": "b", "parameterNotFoundAction": "Deny"});
+    on.validate("bound", spec, json!({"paramRef": reference})).await;
+    on.refuses(1, "no such key: max").await;
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/max/default";
+    let patch = json!([{"op": "add", "path": path, "value": 5}]);
+    let headers = [("content-type", "application/json-patch+json")];
+    let definition = format!("{DEFINITIONS}/bounds.example.com");
+    let (head, _) = on.connection.send("PATCH", &definition, &headers, &patch).await;
+    assert_eq!(head.status, 200);
+    on.takes(5).await;
+    on.refuses(6, "failed expression").await;
+}

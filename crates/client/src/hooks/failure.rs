@@ -16,6 +16,8 @@ const CODE_NONE: u16 = 503;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     text: String,
+    /// The same without anything that was answered; `None`: nothing was.
+    unsaid: Option<String>,
     code: u16,
     is_of_idle_connection: bool,
     is_late: bool,
@@ -23,7 +25,8 @@ pub struct Failure {
 
 impl Failure {
     pub(super) fn new(text: String) -> Self {
-        Self { text, code: CODE_NONE, is_of_idle_connection: false, is_late: false }
+        let (is_of_idle_connection, is_late) = (false, false);
+        Self { text, unsaid: None, code: CODE_NONE, is_of_idle_connection, is_late }
     }
 
     pub(super) fn late() -> Self {
@@ -61,7 +64,8 @@ impl Failure {
             Some(message) => shortened(message),
             None => generic(status, &shortened(String::from_utf8_lossy(body).trim())),
         };
-        Self { code: status.as_u16(), ..Self::new(text) }
+        let unsaid = Some(format!("the server responded with the status code {}", status.as_u16()));
+        Self { code: status.as_u16(), unsaid, ..Self::new(text) }
     }
 
     pub(super) fn of_post(self, url: &str) -> Self {
@@ -75,6 +79,11 @@ impl Failure {
     /// Whether a connection was used that may have been given up long before.
     pub(super) fn is_of_idle_connection(&self) -> bool {
         self.is_of_idle_connection
+    }
+
+    /// What a log may have.
+    pub fn for_log(&self) -> &str {
+        self.unsaid.as_deref().unwrap_or(&self.text)
     }
 
     pub fn is_late(&self) -> bool {
@@ -94,6 +103,12 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
+
+/// Why there is no answer that counts, for the log: nothing in it is from the answer. An error that
+/// has it as its source is told to its client, and not to the log.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unanswered(pub String);
 
 fn shortened(text: &str) -> String {
     text.char_indices().nth(SHOWN_MAX).map_or(text, |(end, _)| &text[..end]).to_owned()

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use connection::{Connection, Way};
 
 pub use credentials::Credentials;
-pub use failure::Failure;
+pub use failure::{Failure, Unanswered};
 pub use identity::{Error as IdentityError, Identity};
 pub use target::{Place, Target};
 

@@ -1,5 +1,8 @@
 //! Agrees to everything, which is what happens without it. Kept because upstream has it.
 
+#[cfg(test)]
+mod tests;
+
 use crate::attributes::Attributes;
 use crate::chain::{Phase, Plugin};
 

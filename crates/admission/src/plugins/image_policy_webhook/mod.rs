@@ -49,6 +49,12 @@ impl Backend {
     }
 }
 
+/// Why there is no answer; and the same without anything that was answered.
+struct Unreviewed {
+    why: String,
+    logged: String,
+}
+
 pub struct ImagePolicyWebhook {
     backend: Backend,
     caller: Caller,
@@ -82,12 +88,12 @@ impl ImagePolicyWebhook {
             Some(answer) => answer,
             None => match self.ask(&key, spec.question().into()).await {
                 Ok(answer) => answer,
-                Err(why) if self.backend.policy.default_allow => {
-                    tracing::warn!(error = why, "images cannot be reviewed, failing open");
+                Err(Unreviewed { logged, .. }) if self.backend.policy.default_allow => {
+                    tracing::warn!(error = logged, "images cannot be reviewed, failing open");
                     context.annotate(&format!("{PREFIX}failed-open"), "true");
                     return Ok(());
                 }
-                Err(why) => return Err(context.forbidden(&why)),
+                Err(Unreviewed { why, .. }) => return Err(context.forbidden(&why)),
             },
         };
         for (key, value) in &answer.audit_annotations {
@@ -97,9 +103,15 @@ impl ImagePolicyWebhook {
     }
 
     /// Remembers what was answered.
-    async fn ask(&self, key: &[u8], question: Bytes) -> Result<Answer, String> {
-        let body = self.post(question).await.map_err(|err| err.to_string())?;
-        let answer = review::answer(&body)?;
+    async fn ask(&self, key: &[u8], question: Bytes) -> Result<Answer, Unreviewed> {
+        let body = self
+            .post(question)
+            .await
+            .map_err(|err| Unreviewed { why: err.to_string(), logged: err.for_log().to_owned() })?;
+        let answer = review::answer(&body).map_err(|why| {
+            let logged = "the answer of the backend cannot be used".to_owned();
+            Unreviewed { why, logged }
+        })?;
         let policy = &self.backend.policy;
         let time = if answer.allowed { policy.allow_for } else { policy.deny_for };
         let time = SignedDuration::try_from(time).unwrap_or_default();

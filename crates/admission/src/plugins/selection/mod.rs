@@ -42,7 +42,7 @@ impl Selection {
         Ok(Self { enabled, disabled })
     }
 
-    pub(super) fn includes(&self, entry: &Entry) -> bool {
+    pub fn includes(&self, entry: &Entry) -> bool {
         let is_on = entry.is_on && !self.disabled.contains(entry.name);
         is_on || self.enabled.contains(entry.name)
     }

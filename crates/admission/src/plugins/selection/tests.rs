@@ -23,6 +23,22 @@ fn the_order_is_upstreams() {
     assert_eq!(ORDER.split_whitespace().count(), 41);
 }
 
+/// As upstream (`DefaultOffAdmissionPlugins` in the same place, the other way round), but for
+/// NodeRestriction and StorageObjectInUseProtection: see `ALL`.
+const DEFAULTS: &str = "NamespaceLifecycle LimitRanger ServiceAccount NodeRestriction \
+    TaintNodesByCondition PodSecurity Priority DefaultTolerationSeconds DefaultStorageClass \
+    PodGroupProtection PersistentVolumeClaimResize RuntimeClass CertificateApproval \
+    CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction DefaultIngressClass \
+    PodTopologyLabels PodGroupWorkloadExists NodeDeclaredFeatureValidator JobValidation \
+    PodResizeValidator MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy \
+    ValidatingAdmissionWebhook ResourceQuota";
+
+#[test]
+fn these_run_where_nobody_says_anything_and_no_others() {
+    assert_eq!(select(&[], &[]).unwrap(), DEFAULTS.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(DEFAULTS.split_whitespace().count(), 27);
+}
+
 fn select(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, Error> {
     let owned = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     Selection::new(&owned(enable), &owned(disable)).map(|it| it.names().collect())

@@ -21,7 +21,13 @@ impl CustomKind {
         errors: &mut FieldErrors,
     ) {
         let (root, own) = (Path::root(), self.schemas.own());
-        let before = stored.map(|(old, _)| Correlated::new(object, old, own));
+        let before = stored.map(|(old, _)| Correlated::new(object, old, &own));
+        if let Some(before) = &before {
+            // Kept: what is held against the schema asks the same.
+            self.stopwatch.time(Work::Comparison, &mut || {
+                before.is_same();
+            });
+        }
         match stored {
             Some((_, Part::Status)) => self.judge_status(object, before.as_ref(), errors),
             _ => {
@@ -39,7 +45,8 @@ impl CustomKind {
             own.validate_lists(object, &root, errors);
         }
         let stopwatch = self.stopwatch.as_ref();
-        let Some(rules) = self.schemas.rules(stopwatch) else { return };
+        let rules = self.schemas.rules();
+        let Some(rules) = rules.as_ref() else { return };
         if has_blocking(errors) {
             errors.invalid(
                 &root,
@@ -63,8 +70,8 @@ impl CustomKind {
         before: Option<&Correlated<'_>>,
         errors: &mut FieldErrors,
     ) {
-        let schema = self.schemas.own().properties.get("status");
-        if let (Some(schema), Some(status)) = (schema, object.get("status")) {
+        let own = self.schemas.own();
+        if let (Some(schema), Some(status)) = (own.properties.get("status"), object.get("status")) {
             let before = before.and_then(|it| it.key("status"));
             let mut found = FieldErrors::new();
             schema.validate_values(status, before.as_ref(), &Path::new("status"), &mut found);

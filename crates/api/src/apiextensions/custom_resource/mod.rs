@@ -7,6 +7,7 @@
 mod columns;
 mod finalizers;
 mod judge;
+mod kept;
 #[cfg(test)]
 mod rule_tests;
 mod schemas;
@@ -90,12 +91,19 @@ impl CustomKind {
             return Vec::new();
         }
         let served = crd.spec.versions.iter().filter(|it| it.served);
-        let kind = |it| Self { stopwatch: stopwatch.clone(), ..Self::new(crd, it) };
-        served.map(|it| Arc::new(kind(it)) as Arc<dyn Kind>).collect()
+        served.map(|it| Arc::new(Self::timed(crd, it, stopwatch)) as Arc<dyn Kind>).collect()
     }
 
     /// The kind of one version of a valid definition, under its accepted names.
     pub fn new(crd: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Self {
+        Self::timed(crd, version, &Unmeasured::shared())
+    }
+
+    fn timed(
+        crd: &CustomResourceDefinition,
+        version: &CustomResourceDefinitionVersion,
+        stopwatch: &Arc<dyn Stopwatch>,
+    ) -> Self {
         let storage = crd.spec.versions.iter().find(|it| it.storage).unwrap_or(version);
         // One copy, however many versions there are to serve.
         let texts: Vec<(String, Arc<str>)> =
@@ -104,11 +112,11 @@ impl CustomKind {
         let names = names(crd, version);
         let subresources = version.subresources.as_ref();
         Self {
-            schemas: Schemas::new(own.unwrap_or_else(|| written(version))),
-            stopwatch: Unmeasured::shared(),
+            schemas: Schemas::new(own.unwrap_or_else(|| written(version)), stopwatch.clone()),
+            stopwatch: stopwatch.clone(),
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
-            stored_defaults: StoredDefaults::of(&crd.spec.group, texts),
+            stored_defaults: StoredDefaults::of(&crd.spec.group, texts, stopwatch.clone()),
             columns: columns::of(version),
             has_status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.and_then(|it| it.scale.as_ref()).and_then(|it| {
@@ -277,7 +285,7 @@ impl Kind for CustomKind {
     }
 
     fn schema(&self) -> SchemaRef {
-        self.schemas.whole().clone()
+        self.schemas.whole()
     }
 
     /// `org.example.v1.Fruit`
@@ -328,6 +336,15 @@ impl Kind for CustomKind {
 
     fn has_protobuf(&self) -> bool {
         false
+    }
+
+    fn is_compiled(&self) -> bool {
+        self.schemas.is_compiled() || self.stored_defaults.is_compiled()
+    }
+
+    fn sweep(&self) {
+        self.schemas.sweep();
+        self.stored_defaults.sweep();
     }
 
     /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other

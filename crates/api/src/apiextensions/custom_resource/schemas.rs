@@ -1,22 +1,25 @@
-//! The schema of one version: its text, and what is made of it when somebody first needs that. Most
+//! The schema of one version: its text, and what is made of it while somebody needs that. Most
 //! definitions of a cluster have no objects that anybody writes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use apimachinery::cel::rules::Rules;
 use apimachinery::cel::schema::Role;
 use apimachinery::schema::SchemaRef;
 use serde_json::Value;
 
+use super::kept::Kept;
 use super::stopwatch::{Stopwatch, Work};
 use super::{read_schema, with_metadata};
 
 pub(super) struct Schemas {
     /// As the author wrote it, in JSON.
     text: Arc<str>,
-    compiled: OnceLock<Compiled>,
+    /// Told when something is compiled.
+    stopwatch: Arc<dyn Stopwatch>,
+    compiled: Kept<Compiled>,
     /// The author's rules; `None` if there are none.
-    rules: OnceLock<Option<Rules>>,
+    rules: Kept<Option<Rules>>,
 }
 
 struct Compiled {
@@ -25,8 +28,8 @@ struct Compiled {
 }
 
 impl Schemas {
-    pub(super) fn new(text: Arc<str>) -> Self {
-        Self { text, compiled: OnceLock::new(), rules: OnceLock::new() }
+    pub(super) fn new(text: Arc<str>, stopwatch: Arc<dyn Stopwatch>) -> Self {
+        Self { text, stopwatch, compiled: Kept::nothing(), rules: Kept::nothing() }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -39,31 +42,50 @@ impl Schemas {
     }
 
     /// What the author wrote: prunes, defaults and validates everything but metadata.
-    pub(super) fn own(&self) -> &SchemaRef {
-        &self.compiled().own
+    pub(super) fn own(&self) -> SchemaRef {
+        self.compiled().own.clone()
     }
 
     /// The same with apiVersion, kind and metadata.
-    pub(super) fn whole(&self) -> &SchemaRef {
-        &self.compiled().whole
+    pub(super) fn whole(&self) -> SchemaRef {
+        self.compiled().whole.clone()
     }
 
-    pub(super) fn rules(&self, stopwatch: &dyn Stopwatch) -> Option<&Rules> {
+    pub(super) fn rules(&self) -> Arc<Option<Rules>> {
         let compile = || {
             let mut rules = None;
-            stopwatch.time(Work::Compilation, &mut || {
-                rules = Rules::new(self.own(), Role::Resource);
+            self.stopwatch.time(Work::Compilation, &mut || {
+                rules = Rules::new(&self.own(), Role::Resource);
             });
             rules
         };
-        self.rules.get_or_init(compile).as_ref()
+        let (rules, is_new) = self.rules.get(compile);
+        self.tell(is_new);
+        rules
     }
 
-    fn compiled(&self) -> &Compiled {
-        self.compiled.get_or_init(|| {
+    fn compiled(&self) -> Arc<Compiled> {
+        let (compiled, is_new) = self.compiled.get(|| {
             let own = read_schema(&tree(&self.text));
             Compiled { whole: with_metadata(&own), own }
-        })
+        });
+        self.tell(is_new);
+        compiled
+    }
+
+    fn tell(&self, is_new: bool) {
+        if is_new {
+            self.stopwatch.compiled();
+        }
+    }
+
+    pub(super) fn is_compiled(&self) -> bool {
+        self.compiled.is_made() || self.rules.is_made()
+    }
+
+    pub(super) fn sweep(&self) {
+        self.compiled.sweep();
+        self.rules.sweep();
     }
 }
 

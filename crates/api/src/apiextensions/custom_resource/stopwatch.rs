@@ -9,11 +9,16 @@ pub enum Work {
     Compilation,
     /// Of all rules on one object.
     Evaluation,
+    /// Of what an object was with what it is to be.
+    Comparison,
 }
 
 pub trait Stopwatch: Send + Sync {
     /// Does the work, once.
     fn time(&self, what: Work, work: &mut dyn FnMut());
+
+    /// Something was compiled, and stays until `Kind::sweep` finds that nobody uses it.
+    fn compiled(&self) {}
 }
 
 /// Nobody wants to know.

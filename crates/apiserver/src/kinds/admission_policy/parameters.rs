@@ -38,14 +38,13 @@ impl FromCache {
             return Ok(Vec::new());
         };
         let family = self.registry.kinds().family_of(&kind);
-        let mut all = Vec::new();
-        for stored in select(cache.as_ref(), kind.as_ref(), &wanted) {
-            let json = family.convert(stored.bytes.clone(), wanted.api_version).await;
-            let json = json.map_err(|err| err.message().to_owned())?;
-            let tree: Value = serde_json::from_slice(&json).map_err(|err| err.to_string())?;
-            all.push(Arc::new(tree));
-        }
-        Ok(all)
+        // As whoever reads them sees them: in this version, with defaults that came later.
+        let stored = select(cache.as_ref(), kind.as_ref(), &wanted);
+        let served = family.serve(kind.as_ref(), stored).await;
+        let served = served.map_err(|err| err.message().to_owned())?;
+        let tree = |it: &Arc<Stored>| serde_json::from_slice(&it.bytes).map(Arc::new);
+        let trees: Result<_, _> = served.iter().map(tree).collect();
+        trees.map_err(|err| err.to_string())
     }
 }
 

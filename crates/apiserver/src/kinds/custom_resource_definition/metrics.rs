@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use api::apiextensions::custom_resource::{Stopwatch, Work};
 use telemetry::{Buckets, Description, Histogram, Registry, Stability};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 const COMPILATION: Description<0> = Description {
@@ -19,17 +20,33 @@ const EVALUATION: Description<0> = Description {
     help: "CEL evaluation time in seconds.",
     labels: [],
 };
+const COMPARISON: Description<0> = Description {
+    name: "apiextensions_apiserver_validation_ratcheting_seconds",
+    stability: Stability::Alpha,
+    help: "Time for comparison of old to new for the purposes of CRDValidationRatcheting during an UPDATE in seconds.",
+    labels: [],
+};
 const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// From 10 us.
+const BOUNDS_OF_COMPARISON: [f64; 10] =
+    [0.00001, 0.00004, 0.00016, 0.00064, 0.00256, 0.01024, 0.04096, 0.16384, 0.65536, 2.62144];
 
 pub(super) struct Metrics {
     compilation: Arc<Histogram>,
     evaluation: Arc<Histogram>,
+    comparison: Arc<Histogram>,
+    /// Something was compiled.
+    compiled: Arc<Notify>,
 }
 
 impl Metrics {
-    pub(super) fn new(registry: &Registry) -> Self {
+    pub(super) fn new(registry: &Registry, compiled: Arc<Notify>) -> Self {
         let histogram = |it| registry.histogram(it, Buckets::seconds(&BOUNDS));
-        Self { compilation: histogram(&COMPILATION), evaluation: histogram(&EVALUATION) }
+        let (compilation, evaluation) = (histogram(&COMPILATION), histogram(&EVALUATION));
+        let bounds = Buckets::seconds(&BOUNDS_OF_COMPARISON);
+        let comparison = registry.histogram(&COMPARISON, bounds);
+        Self { compilation, evaluation, comparison, compiled }
     }
 }
 
@@ -40,7 +57,12 @@ impl Stopwatch for Metrics {
         let histogram = match what {
             Work::Compilation => &self.compilation,
             Work::Evaluation => &self.evaluation,
+            Work::Comparison => &self.comparison,
         };
         histogram.observe(begin.elapsed());
+    }
+
+    fn compiled(&self) {
+        self.compiled.notify_one();
     }
 }

@@ -3,6 +3,7 @@
 //! themselves.
 
 mod metrics;
+mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -47,6 +48,8 @@ pub(crate) struct Definitions {
     cache: Weak<Cache>,
     conversions: Conversions,
     stopwatch: Arc<dyn Stopwatch>,
+    /// Something of a definition was compiled.
+    compiled: Arc<Notify>,
     /// Names of definitions to look at.
     pending: Mutex<BTreeSet<String>>,
     /// What is being removed, by resource: the last object to go brings the definition up again.
@@ -71,11 +74,13 @@ impl Definitions {
         conversions: Conversions,
         metrics: &telemetry::Registry,
     ) -> Self {
+        let compiled = Arc::new(Notify::new());
         Self {
             registry,
             cache,
             conversions,
-            stopwatch: Arc::new(metrics::Metrics::new(metrics)),
+            stopwatch: Arc::new(metrics::Metrics::new(metrics, compiled.clone())),
+            compiled,
             pending: Mutex::default(),
             terminating: Mutex::default(),
             names: Mutex::default(),
@@ -175,6 +180,8 @@ impl Hooks for Definitions {
 
     fn spawn(self: Arc<Self>, core: &Arc<Core>) {
         let its = core.clone();
+        let (registry, compiled) = (self.registry.clone(), self.compiled.clone());
+        core.tasks.spawn("compiled-schemas", |shutdown| sweep::run(registry, compiled, shutdown));
         core.tasks.spawn("custom-resources", |shutdown| self.run(its, shutdown));
     }
 

@@ -1,6 +1,7 @@
 //! Conversion webhooks, asked over TLS: about what, how often, and what becomes of what they say or
 //! do not say. Ropes have a size in v1, which is stored, and a length in v2.
 
+mod changing;
 mod failures;
 mod watching;
 

@@ -4,8 +4,6 @@
 use std::time::Duration;
 
 use apimachinery::User;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{MAPS, Setting, named, rule, with};
@@ -169,7 +167,7 @@ async fn leases_of_nodes_and_leaders_go_on_whatever_fails() {
 }
 
 /// What is said of a configuration, once something is.
-async fn events_of(on: &mut Setting, configuration: &str) -> Vec<Value> {
+pub(super) async fn events_of(on: &mut Setting, configuration: &str) -> Vec<Value> {
     let path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D";
     loop {
         let (_, list) =
@@ -190,13 +188,7 @@ async fn who_refuses_its_own_pods_is_told() {
         "spec": {"type": "ExternalName", "externalName": "localhost", "selector": {"app": "hook"}},
     });
     on.create("/api/v1/namespaces/default/services", &service).await;
-    let mut hook = on.webhook.hook("deny/unsigned");
-    let (authority, port) = on.webhook.address();
-    hook["clientConfig"] = json!({
-        "service": {"namespace": "default", "name": "hook", "port": port, "path": "/deny/unsigned"},
-        "caBundle": STANDARD.encode(authority),
-    });
-    hook["rules"] = json!([rule(&["CREATE"], "", "v1", "pods")]);
+    let hook = on.own_hook("deny/unsigned", rule(&["CREATE"], "", "v1", "pods"));
     on.configure("validating", "strict", &[hook]).await;
     let pod = |app: &str| {
         json!({

@@ -4,14 +4,19 @@
 mod credentials;
 mod explained;
 mod failures;
+mod first_start;
 mod measured;
 mod questions;
+mod reloaded;
 pub(crate) mod server;
+mod unlogged;
 
 use std::sync::Arc;
 
 use admission::{Configuration, Selection};
 use apiserver::Config;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use lifecycle::Tasks;
 use serde_json::{Value, json};
 
@@ -79,6 +84,19 @@ impl Setting {
         let (code, answer) = self.connection.call("POST", MAPS, &named("")).await;
         self.unconfigure_quietly().await;
         (code, answer)
+    }
+
+    /// A webhook of the Service `hook` in namespace `default`.
+    fn own_hook(&self, path: &str, rule: Value) -> Value {
+        let (authority, port) = self.webhook.address();
+        let mut hook = with(self.webhook.hook(path), "rules", json!([rule]));
+        hook["clientConfig"] = json!({
+            "service": {
+                "namespace": "default", "name": "hook", "port": port, "path": format!("/{path}"),
+            },
+            "caBundle": STANDARD.encode(authority),
+        });
+        hook
     }
 
     async fn unconfigure_quietly(&mut self) {

@@ -79,9 +79,11 @@ async fn what_is_below_a_pod_is_asked_about_as_its_own_kind() {
     let binding = json!({"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n"}});
     let bound = "CREATE pods/binding Binding \"web\": Binding for nothing, CreateOptions";
     on.check(("POST", &below("binding"), &binding), &[bound]).await;
-    for (stream, kind) in
-        [("exec?command=date&stdout=true", "PodExecOptions"), ("attach", "PodAttachOptions")]
-    {
+    for (stream, kind) in [
+        ("exec?command=date&stdout=true", "PodExecOptions"),
+        ("attach", "PodAttachOptions"),
+        ("portforward?ports=80", "PodPortForwardOptions"),
+    ] {
         let name = stream.split('?').next().unwrap_or_default();
         let asked = format!("CONNECT pods/{name} {kind} \"web\": {kind} for nothing, nothing");
         on.check(("POST", &below(stream), &Value::Null), &[&asked]).await;

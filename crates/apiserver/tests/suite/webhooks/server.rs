@@ -23,6 +23,9 @@ use stdx::World;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+/// A word that is in nothing but its answers.
+pub(crate) const CANARY: &str = "a-word-of-the-answer";
+
 type Body = BoxBody<Bytes, Infallible>;
 
 /// What it was asked: the path and the request, in order.
@@ -148,6 +151,11 @@ fn respond(what: &str, with: &str, request: &Value) -> Value {
         "refuse" => {
             json!({"allowed": false, "status": {"code": 409, "reason": "Conflict", "message": with}})
         }
+        "deny-aloud" => json!({"allowed": false, "status": {"message": CANARY}}),
+        "scribble" => set("/data", &json!(CANARY)),
+        "mumble" => json!({
+            "allowed": true, "patchType": "JSONPatch", "patch": STANDARD.encode(CANARY),
+        }),
         "silent" => json!({"allowed": false}),
         "label" => label(object, with),
         "unlabel" if object["metadata"]["labels"][with].is_string() => {
@@ -275,6 +283,8 @@ fn faulty_answer(what: &str) -> Option<Response<Body>> {
     Some(match what {
         "garbage" => text(200, "<html>".to_owned()),
         "broken" => text(500, "oh no".to_owned()),
+        "shout" => text(500, CANARY.to_owned()),
+        "odd" => text(200, json!({"response": CANARY}).to_string()),
         "redirect" => {
             let mut response = text(307, String::new());
             response.headers_mut().insert("location", "/allow".parse().expect("a path"));
