@@ -22,6 +22,8 @@ pub struct Config {
     pub advertise: SocketAddr,
     pub issuer: String,
     pub audiences: Vec<String>,
+    /// Whether bootstrap tokens let in whoever is to become a node.
+    pub has_bootstrap_tokens: bool,
     pub event_ttl: Duration,
     /// How long clients can count on what was: older continue tokens and exact lists are Expired.
     /// Zero: as long as the store remembers.
@@ -67,6 +69,7 @@ impl Default for Config {
             advertise: ([127, 0, 0, 1], 6443).into(),
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
+            has_bootstrap_tokens: false,
             event_ttl: Duration::from_secs(3_600),
             compaction_interval: Duration::from_secs(300),
             compaction: Compaction::ByStore,

@@ -116,6 +116,7 @@ fn authenticator(
         service_account_keys: keys.to_vec(),
         issuer: config.issuer.clone(),
         audiences: config.audiences.clone(),
+        has_bootstrap_tokens: config.has_bootstrap_tokens,
         clock: world.clock.clone(),
         lookup,
     })

@@ -106,6 +106,7 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
         service_account_keys: vec![key.clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
+        has_bootstrap_tokens: true,
         clock: clock.clone(),
         lookup: objects.clone(),
     });

@@ -9,6 +9,7 @@ mod requested;
 mod rotating;
 mod service_account_key;
 mod tls;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use tls::{
     client_config, rotating_client_config, rotating_server_config, server_config,
     trusting_server_config,
 };
+pub use wanted::{Subject, Wanted, pin, validity};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
