@@ -31,9 +31,6 @@ pub struct NodeView {
     pub wished_cidrs: Option<Box<str>>,
 }
 
-/// The annotation by which a node says which ranges its pods have addresses of already.
-pub const WISHED_CIDRS: &str = "xebec.local/pod-cidrs";
-
 /// The annotation that says for how long kubelets may keep what they read.
 pub const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
