@@ -24,6 +24,8 @@ pub struct Config {
     pub audiences: Vec<String>,
     /// Whose tokens are taken beside those that this server can sign itself.
     pub verifying_keys: Vec<VerifyingKey>,
+    /// Whether bootstrap tokens let in whoever is to become a node.
+    pub has_bootstrap_tokens: bool,
     pub event_ttl: Duration,
     /// How long clients can count on what was: older continue tokens and exact lists are Expired.
     /// Zero: as long as the store remembers.
@@ -70,6 +72,7 @@ impl Default for Config {
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
             verifying_keys: Vec::new(),
+            has_bootstrap_tokens: false,
             event_ttl: Duration::from_secs(3_600),
             compaction_interval: Duration::from_secs(300),
             compaction: Compaction::ByStore,

@@ -343,6 +343,7 @@ mod tests {
     use std::sync::{Arc, PoisonError};
 
     use apimachinery::GroupVersion;
+    use telemetry::Registry as MetricsRegistry;
 
     use super::{Documents, Name};
     use crate::aggregated::Aggregated;
@@ -352,7 +353,7 @@ mod tests {
     fn names_of_nothing_leave_nothing_behind() {
         let registry = Arc::new(Registry::new(api::kinds()));
         let documents =
-            Documents::new(registry, Arc::new(Aggregated::new(None)), &Metrics::default());
+            Documents::new(registry, Arc::new(Aggregated::new(None)), &MetricsRegistry::default());
         assert!(documents.get(&Name::Group("apps".to_owned())).is_some());
         for index in 0..1_000 {
             let group = format!("no-such-group-{index}");

@@ -139,6 +139,7 @@ fn authenticator(
         service_account_keys: keys.to_vec(),
         issuer: config.issuer.clone(),
         audiences: config.audiences.clone(),
+        has_bootstrap_tokens: config.has_bootstrap_tokens,
         clock: world.clock.clone(),
         lookup,
     })
@@ -231,23 +232,30 @@ impl Server {
             aggregated,
             aggregator: aggregation.clone(),
             metrics: Metrics::new(metrics),
-            tasks: tasks.clone(),
+            tasks,
             hooks,
             keys: verifying,
             legacy_tokens,
-            readiness: readiness.clone(),
+            readiness,
             registry,
             cache,
             world,
             config,
         });
         namespaces.are_in(&core);
+        let server = Self::open(core, blocked).await?;
+        aggregation.spawn(&server.core);
+        server.core.readiness.mark_ready(CHECK);
+        Ok(server)
+    }
+
+    /// Writes what every cluster starts with, and starts what goes on by itself.
+    async fn open(core: Arc<Core>, blocked: mpsc::Receiver<Blocked>) -> Result<Arc<Self>, Error> {
         bootstrap::run(&core).await.map_err(Error::Bootstrap)?;
         let lease = kubernetes_service::join(&core).await.map_err(Error::Bootstrap)?;
+        let tasks = core.tasks.clone();
         let server = Arc::new(Self { core, tasks });
-        aggregation.spawn(&server.core);
         server.spawn_tasks(lease, blocked);
-        readiness.mark_ready(CHECK);
         Ok(server)
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     /// Whether controllers and scheduler run in this process, unless others over the same store may
     /// run them.
     pub(crate) has_components: bool,
+    /// Whether bootstrap tokens let in whoever is to become a node.
+    pub(crate) has_bootstrap_tokens: bool,
     pub(crate) gates: Gates,
     pub(crate) runtime_config: RuntimeConfig,
     pub(crate) admission: Plugins,
@@ -54,6 +56,8 @@ pub(crate) struct ApiServer {
     pub(crate) server: Arc<Server>,
     pub(crate) pki: Pki,
     pub(crate) address: SocketAddr,
+    /// Where other machines reach it, if they do.
+    pub(crate) outside: IpAddr,
     pub(crate) cluster: Cluster,
     /// Dropping it writes what is queued and closes the files.
     store: Datastore,
@@ -102,6 +106,7 @@ impl ApiServer {
             compaction: store.compaction(),
             encoding: settings.datastore.encoding(&store),
             has_components: settings.has_components && !matches!(store, Datastore::Etcd(_)),
+            has_bootstrap_tokens: settings.has_bootstrap_tokens,
             gates: settings.gates.clone(),
             runtime_config: settings.runtime_config.clone(),
             admission_plugins: settings.admission.selection.clone(),
@@ -125,7 +130,8 @@ impl ApiServer {
         };
         kubeconfig_file::write(&data.kubeconfig(), &cluster, &pki.admin)?;
         let metrics = settings.metrics.clone();
-        Ok(Self { server, pki, address, cluster, store, data, metrics })
+        let outside = settings.advertised();
+        Ok(Self { server, pki, address, outside, cluster, store, data, metrics })
     }
 }
 
@@ -166,17 +172,22 @@ impl Settings {
         })
     }
 
-    /// Where the Service `kubernetes` leads to: what was given, else where pods reach the server,
-    /// else where it listens, which is the machine's own address if it listens on all.
+    /// Where the Service `kubernetes` leads to: what was given, else where other machines reach the
+    /// server, which is the machine's own address if it listens on all; else where this machine's
+    /// pods do.
     fn advertised(&self) -> IpAddr {
         let bind = self.bind.ip();
         let is_right =
             |it: &IpAddr| self.service_cidrs.families().first() == Some(&Family::of(*it));
         let pods_reach = || self.pods_reach.iter().copied().find(is_right);
-        let given = self.names.advertise_address.or_else(pods_reach);
         let machine = || crate::node::machine_addresses().into_iter().find(is_right);
-        let own = || if bind.is_unspecified() { machine() } else { None };
-        given.or_else(own).unwrap_or_else(|| reachable(self.bind).ip())
+        let outside = || match bind {
+            it if it.is_loopback() => None,
+            it if it.is_unspecified() => machine(),
+            it => Some(it).filter(is_right),
+        };
+        let given = self.names.advertise_address.or_else(outside);
+        given.or_else(pods_reach).unwrap_or_else(|| reachable(self.bind).ip())
     }
 
     /// As upstream: the Service `kubernetes` has the first family, and leads to one address.

@@ -12,7 +12,7 @@ use apiserver::Server;
 use authn::pki::ServiceAccountKey;
 use authn::tokens::Reference;
 use control_plane::{Clients, FleetConfig, SignToken};
-use informer::{EventHandler, Factory};
+use informer::{EventHandler, Factory, Selection};
 use stdx::{Family, World};
 use tokio::sync::watch;
 
@@ -77,16 +77,27 @@ pub(crate) fn fleet(nodes: usize, network: PodNetwork) -> FleetConfig {
 /// Returns when this many nodes are Ready. Gives up when no further one has become so for a while,
 /// and says what nodes say.
 pub(crate) async fn wait_for_nodes(factory: &Arc<Factory>, wanted: usize) -> Result<()> {
+    wait_for_nodes_of(factory, Selection::default(), wanted).await
+}
+
+/// The same of some nodes. The factory may start after this was called.
+pub(crate) fn wait_for_nodes_of(
+    factory: &Arc<Factory>,
+    selection: Selection,
+    wanted: usize,
+) -> impl Future<Output = Result<()>> + use<> {
     let (ready, changes) = watch::channel(0);
-    let nodes = factory.informer::<NodeView>();
+    let nodes = factory.informer_of::<NodeView>(selection);
     let handler = Arc::new(ReadyNodes { states: Mutex::default(), ready });
     nodes.add_event_handler(handler.clone());
-    if wait_for_count(changes, wanted, PATIENCE).await {
-        return Ok(());
-    }
-    match handler.first_complaint() {
-        Some((name, why)) => bail!("the node {name} is not ready after {PATIENCE:?}: {why}"),
-        None => bail!("the node has not registered after {PATIENCE:?}: `-v 2` logs why"),
+    async move {
+        if wait_for_count(changes, wanted, PATIENCE).await {
+            return Ok(());
+        }
+        match handler.first_complaint() {
+            Some((name, why)) => bail!("the node {name} is not ready after {PATIENCE:?}: {why}"),
+            None => bail!("the node has not registered after {PATIENCE:?}: `-v 2` logs why"),
+        }
     }
 }
 

@@ -19,10 +19,15 @@ const REASON_MAX: u64 = 64 << 10;
 
 /// In the foreground: starts the background process and returns when the cluster is ready.
 pub(crate) fn start() -> Result<()> {
+    start_with(Stdio::null())
+}
+
+/// The same for one that has something to read.
+pub(crate) fn start_with(stdin: Stdio) -> Result<()> {
     let mut child = Command::new(std::env::current_exe().context("finding this program")?)
         .args(std::env::args_os().skip(1))
         .arg("--detached-child")
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -12,6 +12,7 @@ mod data_dir;
 mod datastore;
 mod detach;
 mod front_proxy;
+mod joining;
 mod kubeconfig_file;
 mod node;
 mod pki_files;
@@ -54,6 +55,12 @@ enum Command {
     Kubeconfig(commands::kubeconfig::Flags),
     /// Write what a node needs to join a cluster: kubeconfigs and a certificate
     Enroll(commands::enroll::Flags),
+    /// Make this machine a node of a cluster elsewhere
+    Join(Box<commands::join::Flags>),
+    /// Make this machine a node no more: evict its pods, delete its Node, remove everything here
+    Leave(commands::leave::Flags),
+    /// Make, list and delete the tokens with which machines join
+    Token(commands::token::Flags),
     /// Show what admission would do about the objects of a file, step by step
     Admit(commands::admit::Flags),
     /// Try a policy, a rule or a Pod Security level on what is there, before it is enforced
@@ -109,6 +116,9 @@ fn main() -> ExitCode {
         Command::Status(flags) => commands::status::run(&flags),
         Command::Kubeconfig(flags) => commands::kubeconfig::run(&flags),
         Command::Enroll(flags) => commands::enroll::run(&flags),
+        Command::Join(flags) => commands::join::run(*flags),
+        Command::Leave(flags) => commands::leave::run(&flags),
+        Command::Token(flags) => commands::token::run(&flags),
         Command::Admit(flags) => commands::admit::run(&flags),
         Command::Policy(flags) => commands::policy::run(flags),
         Command::Netpol(flags) => commands::netpol::run(&flags),

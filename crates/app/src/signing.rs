@@ -235,7 +235,7 @@ mod tests {
             cluster_signing_key_file: at("a.key"),
             ..Flags::default()
         };
-        assert_eq!(of(&flags).unwrap().len(), 4);
+        assert_eq!(of(&flags).unwrap().len(), 5);
         flags.cluster_signing_kubelet_serving_cert_file = at("b.crt");
         let needs = "--cluster-signing-kubelet-serving-cert-file needs \
                      --cluster-signing-kubelet-serving-key-file";

@@ -48,6 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         service_account_keys: vec![key.public().clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
+        has_bootstrap_tokens: true,
         clock,
         lookup: Arc::new(Both(stored("web", "p1"), stored("robot", "u1"))),
     });

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use stdx::SharedClock;
 
+use crate::bootstrap::BootstrapToken;
 use crate::pki::VerifyingKey;
 use crate::tokens::{self, Reference};
 use crate::verified::{Claims, Key, Token, Verified};
@@ -45,6 +46,8 @@ pub enum Unauthorized {
     Issuer,
     #[error("the bearer token is for another audience")]
     Audience,
+    #[error("the bootstrap token {0:?} proves nothing: {1}")]
+    BootstrapToken(String, String),
     #[error("{kind} {name:?} that the bearer token is bound to is gone")]
     Gone { kind: &'static str, name: String },
     #[error(
@@ -65,6 +68,8 @@ pub struct Parts {
     pub service_account_keys: Vec<VerifyingKey>,
     pub issuer: String,
     pub audiences: Vec<String>,
+    /// Whether Secrets of that type let somebody in.
+    pub has_bootstrap_tokens: bool,
     pub clock: SharedClock,
     pub lookup: Arc<dyn Lookup>,
 }
@@ -73,6 +78,7 @@ pub struct Authenticator {
     keys: BTreeMap<String, (Algorithm, DecodingKey)>,
     issuer: String,
     audiences: Vec<String>,
+    has_bootstrap_tokens: bool,
     clock: SharedClock,
     lookup: Arc<dyn Lookup>,
     verified: Verified,
@@ -88,6 +94,7 @@ impl Authenticator {
             keys: keys.collect(),
             issuer: parts.issuer,
             audiences: parts.audiences,
+            has_bootstrap_tokens: parts.has_bootstrap_tokens,
             clock: parts.clock,
             lookup: parts.lookup,
             verified: Verified::default(),
@@ -106,9 +113,12 @@ impl Authenticator {
             Credential::Proxied(proxied) => {
                 proxied.user(self.clock.now()).map(|it| plain(Arc::new(it)))
             }
-            Credential::Bearer(token) => self
-                .token(token, &self.audiences)
-                .map(|(token, used)| (token.user.clone(), used.map(Arc::new))),
+            Credential::Bearer(text) => match self.bootstrap_token(text) {
+                Some(token) => self.bootstrapping(&token).map(|it| plain(Arc::new(it))),
+                None => self
+                    .token(text, &self.audiences)
+                    .map(|(token, used)| (token.user.clone(), used.map(Arc::new))),
+            },
             Credential::Component(Component(user)) => Ok(plain(user.clone())),
         };
         let proved = proved.inspect_err(|err| tracing::debug!(%err, "unauthorized"));
@@ -124,10 +134,30 @@ impl Authenticator {
         audiences: &[String],
     ) -> Result<(User, Vec<String>), Unauthorized> {
         let wanted = if audiences.is_empty() { &self.audiences } else { audiences };
+        if let Some(token) = self.bootstrap_token(token) {
+            // It names no audience, so it is for this server.
+            let user = self.bootstrapping(&token)?;
+            let is_for_us = |it: &&String| self.audiences.contains(it);
+            let matched: Vec<String> = wanted.iter().filter(is_for_us).cloned().collect();
+            return if matched.is_empty() {
+                Err(Unauthorized::Audience)
+            } else {
+                Ok((user, matched))
+            };
+        }
         let (token, _) = self.token(token, wanted)?;
         let named = self.audiences_of(&token);
         let matched = wanted.iter().filter(|it| named.contains(it)).cloned().collect();
         Ok((User::clone(&token.user), matched))
+    }
+
+    fn bootstrap_token(&self, text: &str) -> Option<BootstrapToken> {
+        BootstrapToken::parse(text).filter(|_| self.has_bootstrap_tokens)
+    }
+
+    fn bootstrapping(&self, token: &BootstrapToken) -> Result<User, Unauthorized> {
+        let secret = self.find::<Secret>(&token.key());
+        token.user(secret.as_deref(), self.clock.now()).map(among_the_authenticated)
     }
 
     /// A token that is ours, is for one of the audiences, and holds now.

@@ -94,7 +94,7 @@ impl Claims {
 }
 
 /// In a time that does not depend on where they differ.
-fn is_same(one: &[u8], two: &[u8]) -> bool {
+pub(crate) fn is_same(one: &[u8], two: &[u8]) -> bool {
     let difference = one.iter().zip(two).fold(0, |sum, (one, two)| sum | (one ^ two));
     one.len() == two.len() && std::hint::black_box(difference) == 0
 }

@@ -1,10 +1,13 @@
-//! Who is asking: client certificates, service-account tokens, in-process components, anonymous.
+//! Who is asking: client certificates, service-account and bootstrap tokens, in-process components,
+//! anonymous.
 //!
 //! Also makes what proves identity: the certificate authority, certificates, and service-account
 //! tokens.
 
 mod authenticator;
+pub mod bootstrap;
 mod certificate;
+pub mod cluster_info;
 mod impersonation;
 pub mod legacy;
 pub mod pki;

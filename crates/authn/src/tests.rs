@@ -99,6 +99,7 @@ fn world_that_knows(others: Vec<VerifyingKey>) -> World {
         service_account_keys: others,
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences: vec![ISSUER_DEFAULT.to_owned()],
+        has_bootstrap_tokens: false,
         clock: world.clock.clone(),
         lookup: world.objects.clone(),
     });
@@ -119,6 +120,7 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
         service_account_keys: vec![key.public().clone()],
         issuer: ISSUER_DEFAULT.to_owned(),
         audiences,
+        has_bootstrap_tokens: true,
         clock: clock.clone(),
         lookup: objects.clone(),
     });

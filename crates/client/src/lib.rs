@@ -4,6 +4,7 @@
 //! authentication, authorization and admission), without sockets or encoding.
 
 mod api;
+mod fetch;
 pub mod hooks;
 pub mod https;
 pub mod kubeconfig;
@@ -13,6 +14,7 @@ mod transport;
 mod unverified;
 
 pub use api::{Api, Client, DynamicApi, Written};
+pub use fetch::{FetchError, Fetched, fetch_unverified};
 pub use request::{
     DeleteOptions, ListOptions, PatchKind, Payload, Preconditions, Propagation, Request, Verb,
     WriteOptions,

@@ -1,4 +1,4 @@
-//! An authority in this process that signs certificates for all of Kubernetes' own signers.
+//! An authority in this process that signs certificates for all of Kubernetes' own signers and ours.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,13 +6,18 @@ use std::sync::Arc;
 use authn::pki::{Authority, Terms};
 use controllers::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
-    LEGACY_UNKNOWN, SignCertificate, Signers,
+    LEGACY_UNKNOWN, NODE_COMPONENT, SignCertificate, Signers,
 };
 use jiff::Timestamp;
 use stdx::Random;
 
-const ALL: [&str; 4] =
-    [KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING, LEGACY_UNKNOWN];
+const ALL: [&str; 5] = [
+    KUBE_APISERVER_CLIENT,
+    KUBE_APISERVER_CLIENT_KUBELET,
+    KUBELET_SERVING,
+    LEGACY_UNKNOWN,
+    NODE_COMPONENT,
+];
 
 /// The same for all.
 pub fn signs_all(signer: Arc<dyn SignCertificate>) -> Signers {

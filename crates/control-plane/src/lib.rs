@@ -17,7 +17,7 @@ pub use controllers::{Availability, ServedResource, Unavailable, needed_resource
 /// Keys that certificates are signed with.
 pub use controllers::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
-    LEGACY_UNKNOWN, SignCertificate, Signers,
+    LEGACY_UNKNOWN, NODE_COMPONENT, SignCertificate, Signers,
 };
 /// What flags say about the controllers.
 pub use controllers::{Settings as ControllerSettings, SignToken};

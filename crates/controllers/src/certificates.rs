@@ -6,7 +6,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use api::certificates::CertificateSigningRequest;
-use api::certificates::certificate_signing_request::{Asked, decisions};
+use api::certificates::certificate_signing_request::{AlternativeNames, Asked, decisions};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestCondition;
 
@@ -14,6 +14,14 @@ pub const KUBE_APISERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 pub const KUBE_APISERVER_CLIENT_KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 pub const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 pub const LEGACY_UNKNOWN: &str = "kubernetes.io/legacy-unknown";
+/// Ours: what runs on a node beside its kubelet, each as itself.
+pub const NODE_COMPONENT: &str = "xebec.local/node-component";
+
+/// Whom a node may run.
+const COMPONENTS: &[&str] =
+    &["system:kube-proxy", "system:serviceaccount:kube-system:coredns", "xebec:network"];
+/// With the node's name behind: the group of what runs there.
+const COMPONENT_GROUP_PREFIX: &str = "xebec:node:";
 
 /// What a certificate is to say beside what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +48,8 @@ pub trait SignCertificate: Send + Sync {
 /// Who signs for which signer; others are left alone.
 pub type Signers = BTreeMap<&'static str, Arc<dyn SignCertificate>>;
 
-const NODES: &str = "system:nodes";
-const NODE_PREFIX: &str = "system:node:";
+pub(crate) const NODES: &str = "system:nodes";
+pub(crate) const NODE_PREFIX: &str = "system:node:";
 
 pub(crate) fn is_issued(request: &CertificateSigningRequest) -> bool {
     let certificate = request.status.as_ref().and_then(|it| it.certificate.as_ref());
@@ -81,6 +89,7 @@ pub(crate) fn check(signer: &str, asked: &Asked, usages: &[String]) -> Result<()
         KUBE_APISERVER_CLIENT => check_client_usages(usages),
         KUBE_APISERVER_CLIENT_KUBELET => check_kubelet_client(asked, usages),
         KUBELET_SERVING => check_kubelet_serving(asked, usages),
+        NODE_COMPONENT => check_node_component(asked, usages).map(|_| ()),
         // Whatever was ever asked for.
         _ => Ok(()),
     }
@@ -116,7 +125,26 @@ pub(crate) fn check_kubelet_client(asked: &Asked, usages: &[String]) -> Result<(
     check_usages(usages, "client auth")
 }
 
-fn check_kubelet_serving(asked: &Asked, usages: &[String]) -> Result<(), String> {
+/// The name of the node that the component runs on.
+pub(crate) fn check_node_component<'a>(
+    asked: &'a Asked,
+    usages: &[String],
+) -> Result<&'a str, String> {
+    let node = match asked.organizations.as_slice() {
+        [only] => only.strip_prefix(COMPONENT_GROUP_PREFIX).filter(|it| !it.is_empty()),
+        _ => None,
+    };
+    let node = node.ok_or("subject organization is not xebec:node:<name>")?;
+    if !COMPONENTS.contains(&asked.common_name.as_str()) {
+        return Err(format!("subject common name is none of {}", COMPONENTS.join(", ")));
+    }
+    if asked.names != AlternativeNames::default() {
+        return Err("subjectAltNames are not allowed".to_owned());
+    }
+    check_usages(usages, "client auth").map(|()| node)
+}
+
+pub(crate) fn check_kubelet_serving(asked: &Asked, usages: &[String]) -> Result<(), String> {
     check_organization(asked)?;
     let names = &asked.names;
     if names.dns.is_empty() && names.addresses.is_empty() {

@@ -32,6 +32,7 @@ mod labels;
 mod legacy_token_cleaner;
 mod load_balancer;
 mod namespace;
+mod node_certificate_approving;
 mod node_ipam;
 mod node_lifecycle;
 mod owners;
@@ -80,7 +81,7 @@ use telemetry::Registry;
 pub use self::availability::{Availability, ServedResource, Unavailable, needed_resources};
 pub use self::certificates::{
     CertificateTerms, KUBE_APISERVER_CLIENT, KUBE_APISERVER_CLIENT_KUBELET, KUBELET_SERVING,
-    LEGACY_UNKNOWN, SignCertificate, Signers,
+    LEGACY_UNKNOWN, NODE_COMPONENT, SignCertificate, Signers,
 };
 pub use self::flags::{Flags, Settings};
 use self::resources::Resources;
@@ -120,6 +121,7 @@ pub const ALL: &[Descriptor] = &[
     trust_bundle_publisher::DESCRIPTOR,
     legacy_token_cleaner::DESCRIPTOR,
     namespace::DESCRIPTOR,
+    node_certificate_approving::DESCRIPTOR,
     node_ipam::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
     pod_gc::DESCRIPTOR,

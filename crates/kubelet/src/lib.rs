@@ -75,6 +75,7 @@ pub struct Config {
     pub max_pods: u32,
     /// That the Node gets beside those that every node has.
     pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
     /// That the Node is created with.
     pub taints: Vec<Taint>,
     /// Creates the Node, and gives it its labels; else somebody else does.

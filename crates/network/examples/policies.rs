@@ -53,7 +53,8 @@ fn pod_key(number: u32) -> ObjectKey {
 
 /// Pods of this node are spread over all namespaces.
 fn pod(number: u32, wanted: Wanted, role: &str) -> Pod {
-    let is_here = number % (wanted.n_pods / wanted.n_here.max(1)).max(1) == 0;
+    let every = (wanted.n_pods / wanted.n_here.max(1)).max(1);
+    let is_here = number.is_multiple_of(every);
     let app = format!("app-{}", number % 10);
     let port = NamedPort { name: "http".into(), protocol: Protocol::Tcp, number: 8080 };
     Pod {

@@ -7,9 +7,12 @@ use arc_swap::ArcSwap;
 
 use super::hook::Hook;
 
+/// Each as it was said, with what is asked.
+type Ready<W> = Vec<(W, Arc<Hook>)>;
+
 /// `W` is a webhook as its configuration says it.
 pub(super) struct Configured<W> {
-    by_configuration: Mutex<BTreeMap<String, Vec<(W, Arc<Hook>)>>>,
+    by_configuration: Mutex<BTreeMap<String, Ready<W>>>,
     /// The same in one list.
     all: ArcSwap<Vec<Arc<Hook>>>,
 }

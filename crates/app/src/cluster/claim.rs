@@ -34,6 +34,19 @@ pub(crate) fn claim(data_dir: &Path, wishes: &Wishes) -> Result<Claim> {
     Ok(Claim { cluster, data, listener })
 }
 
+/// The same for a machine that becomes a node of a cluster elsewhere: nobody listens here for clients.
+pub(crate) fn claim_node(data_dir: &Path, wishes: &Wishes) -> Result<(Cluster, DataDir)> {
+    data_dir::validate(data_dir)?;
+    let registry = Registry::of_this_user();
+    plan(&registry, data_dir, wishes)?;
+    let locked = registry.lock()?;
+    let cluster = plan(&registry, data_dir, wishes)?;
+    let data = DataDir::open(data_dir)?;
+    cluster.save(data.path())?;
+    locked.put(cluster.id, data.path())?;
+    Ok((cluster, data))
+}
+
 fn plan(registry: &Registry, data_dir: &Path, wishes: &Wishes) -> Result<Cluster> {
     let kept = Cluster::load(data_dir)?;
     let around = Neighborhood::look(registry, data_dir, kept.as_ref(), wishes.node.is_some())

@@ -23,7 +23,7 @@ use crate::commands::network::{Cidrs, PortRange};
 use crate::data_dir::write_private;
 
 pub(crate) use choice::{ContainerRuntime, NodeWishes, Wishes, node_addresses};
-pub(crate) use claim::{Claim, claim, listen};
+pub(crate) use claim::{Claim, claim, claim_node, listen};
 pub(crate) use name::Name;
 pub(crate) use neighborhood::process_in_namespace_of;
 pub(crate) use registry::{Known, Registry};
@@ -61,6 +61,17 @@ pub(crate) struct Cluster {
     pub(crate) node_ports: PortRange,
     /// `None`: it never had one.
     pub(crate) node: Option<Node>,
+    /// Of a machine that is a node of a cluster elsewhere: all that is here is that node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) joined: Option<Joined>,
+}
+
+/// Where the cluster is that a machine has joined.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Joined {
+    /// `192.0.2.1:6443`
+    pub(crate) server: String,
 }
 
 /// The node on this machine.
@@ -74,6 +85,9 @@ pub(crate) struct Node {
     pub(crate) bridge: String,
     pub(crate) cgroup_root: String,
     pub(crate) kubelet_port: u16,
+    /// Its parts of the pod network, if they are not the first ones. (There was one node before.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pod_cidrs: Vec<Cidr>,
     /// The socket of the runtime that has the pods; `None`: we ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) container_runtime: Option<PathBuf>,
@@ -108,8 +122,14 @@ impl Cluster {
         }
     }
 
-    /// The node's parts of the pod network: the first of each family.
+    /// The node's parts of the pod network: those that it was given, else what the first node gets,
+    /// the first of each family.
     pub(crate) fn node_cidrs(&self) -> Vec<Cidr> {
+        let given = self.node.as_ref().map(|it| it.pod_cidrs.clone()).unwrap_or_default();
+        // One that has joined is given some, and until then has none.
+        if !given.is_empty() || self.joined.is_some() {
+            return given;
+        }
         let part = |whole: &Cidr| {
             let prefix_length = whole.prefix_length().max(node_prefix(whole.family()));
             whole.subnet(prefix_length, 0).unwrap_or(*whole)
@@ -123,8 +143,15 @@ impl Cluster {
     }
 
     /// Where clients on this machine reach the API server.
-    pub(crate) fn server(&self) -> SocketAddr {
-        crate::api_server::reachable(SocketAddr::new(self.bind_address, self.https_port))
+    pub(crate) fn server(&self) -> String {
+        let own = SocketAddr::new(self.bind_address, self.https_port);
+        let own = || crate::api_server::reachable(own).to_string();
+        self.joined.as_ref().map_or_else(own, |it| it.server.clone())
+    }
+
+    /// Whether machines elsewhere reach the API server, and so may become nodes.
+    pub(crate) fn takes_nodes(&self) -> bool {
+        self.joined.is_none() && !self.bind_address.is_loopback()
     }
 }
 

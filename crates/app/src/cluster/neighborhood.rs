@@ -144,6 +144,8 @@ fn networks_of_others(
         let Some(range) = range_of(&route) else { continue };
         match route.link {
             Some(index) if is_own_link(index) => {}
+            // Ways of ours to the pods of other nodes.
+            Some(_) if own.is_some_and(|it| it.id.link_group() == route.metric) => {}
             Some(index) => {
                 let what = format!("the route {range} over {}", name(index));
                 networks.push(Network { range, what });

@@ -38,6 +38,11 @@ pub(super) struct Access {
 }
 
 impl Flags {
+    /// As nobody else, with its current context.
+    pub(super) fn of_kubeconfig(kubeconfig: Option<PathBuf>) -> Self {
+        Self { kubeconfig, context: None, namespace: None, user: None, groups: Vec::new() }
+    }
+
     pub(super) fn load(&self) -> Result<Access> {
         let Some(path) = self.kubeconfig.clone().or_else(kubeconfig_file::of_user) else {
             bail!("there is no kubeconfig: name one by --kubeconfig");

@@ -35,6 +35,9 @@ pub(crate) struct Flags {
     /// Ports of Services of the type NodePort, the last one included
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = parse_port_range)]
     service_node_port_range: PortRange,
+    /// Let in whoever comes with a bootstrap token (a Secret in kube-system), to become a node
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    enable_bootstrap_token_auth: bool,
     #[command(flatten)]
     front_proxy: front_proxy::Flags,
     #[command(flatten)]
@@ -77,6 +80,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             front_proxy: flags.front_proxy,
             token_keys: flags.token_keys,
             has_components: false,
+            has_bootstrap_tokens: flags.enable_bootstrap_token_auth,
             gates: flags.component.gates(),
             runtime_config,
             admission,

@@ -27,7 +27,11 @@ const WAIT: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
-    let path = &flags.selection.find()?;
+    end(&flags.selection.find()?, flags.purge)
+}
+
+/// Stops what runs on the directory; then nothing of it is left, if it is to be so.
+pub(super) fn end(path: &Path, is_purged: bool) -> Result<()> {
     match data_dir::running(path)? {
         None => say(&format!("no cluster is running on {}", path.display())),
         Some(pid) => {
@@ -37,7 +41,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         }
     }
     let cluster = Cluster::load(path)?;
-    if flags.purge {
+    if is_purged {
         purge(path, cluster.as_ref())
     } else {
         cluster.iter().for_each(next_steps::say_farewell);

@@ -8,8 +8,10 @@ pub(crate) mod controller_manager;
 pub(crate) mod down;
 pub(crate) mod enroll;
 pub(crate) mod image;
+pub(crate) mod join;
 pub(crate) mod kubeconfig;
 pub(crate) mod kubelet;
+pub(crate) mod leave;
 pub(crate) mod list;
 mod manifest;
 pub(crate) mod netpol;
@@ -22,6 +24,7 @@ pub(crate) mod scheduler;
 pub(crate) mod service_accounts;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod version;
 

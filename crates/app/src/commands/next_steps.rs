@@ -14,6 +14,8 @@ pub(super) struct Ready<'a> {
     pub(super) merged: Option<&'a Path>,
     pub(super) has_nodes: bool,
     pub(super) is_detached: bool,
+    /// The line with which other machines become nodes, if they can.
+    pub(super) join: Option<&'a str>,
 }
 
 pub(super) fn render(ready: &Ready<'_>) -> Vec<String> {
@@ -48,6 +50,14 @@ pub(super) fn render(ready: &Ready<'_>) -> Vec<String> {
         true => format!("Stop it with: xebec down --name {}", cluster.name),
         false => "Stop it with Ctrl-C.".to_owned(),
     });
+    if let Some(join) = ready.join {
+        lines.push(String::new());
+        lines.push(
+            "Make another machine a node, within a day (whoever sees the line can):".to_owned(),
+        );
+        lines.push(String::new());
+        lines.push(format!("  {join}"));
+    }
     lines
 }
 
@@ -78,7 +88,8 @@ pub(super) fn say_farewell(cluster: &Cluster) {
         n => format!("{n} containers go on running"),
     };
     say("");
+    let command = if cluster.joined.is_some() { "join" } else { "up" };
     say(&format!(
-        "{containers}. `xebec up --name {name}` takes over, `xebec down --purge --name {name}` ends everything of this cluster."
+        "{containers}. `xebec {command} --name {name}` takes over, `xebec down --purge --name {name}` ends everything of this cluster."
     ));
 }

@@ -39,14 +39,25 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         lines.add("id", &cluster.id.to_string());
     }
     lines.add("data directory", &path.display().to_string());
+    let joined = cluster.as_ref().and_then(|it| it.joined.as_ref());
+    if let Some(joined) = joined {
+        lines.add("node of", &format!("the cluster at {}", joined.server));
+    }
+    let command = if joined.is_some() { "join" } else { "up" };
     let Some(pid) = pid else {
         let n_containers = cluster.as_ref().map_or(0, node::count_containers);
         lines.add("state", "stopped");
         lines.add("containers", &n_containers.to_string());
         lines.say();
-        bail!("the cluster does not run: start it with `xebec up --data-dir {}`", path.display());
+        bail!("it does not run: start it with `xebec {command} --data-dir {}`", path.display());
     };
     lines.add("state", &format!("running (process {})", pid.as_raw_nonzero()));
+    if let Some(cluster) = cluster.as_ref().filter(|it| it.joined.is_some()) {
+        // What there is to know of a node, its cluster says.
+        lines.add("containers", &node::count_containers(cluster).to_string());
+        lines.say();
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

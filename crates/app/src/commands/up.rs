@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use ::control_plane::{Availability, Components, ControllerSettings};
 use anyhow::{Context as _, Result, bail};
+use apimachinery::User;
+use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
 use linux::sysctl::{Pattern, PatternError};
@@ -15,6 +17,7 @@ use network::Network;
 use node_api::ClusterId;
 use service_proxy::backends;
 use stdx::World;
+use telemetry::Registry as Metrics;
 
 use super::network::{
     Addresses, Cidrs, PortRange, parse_addresses, parse_pod_cidrs, parse_port_range,
@@ -25,6 +28,7 @@ use crate::api_server::{ApiServer, PATIENCE, Settings, serve_on};
 use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
+use crate::joining::{self, Facts, JoinToken, NewToken, Place};
 use crate::progress::{Progress, say};
 use crate::{
     component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names,
@@ -131,7 +135,7 @@ enum NodeKind {
     None,
 }
 
-fn parse_sysctl_pattern(text: &str) -> Result<Pattern, PatternError> {
+pub(crate) fn parse_sysctl_pattern(text: &str) -> Result<Pattern, PatternError> {
     Pattern::parse(text)
 }
 
@@ -225,6 +229,7 @@ fn wishes(flags: &Flags) -> Wishes {
         pod_cidrs: flags.pod_cidr.clone(),
         node_ports: flags.service_node_port_range,
         node: (flags.node == NodeKind::Embedded).then_some(node),
+        joins: None,
         fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
     }
 }
@@ -235,23 +240,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
     let progress = Progress::start();
     progress.waiting("starting the API server");
     let machine = open_machine(flags, &cluster, &data)?;
-    let settings = Settings {
-        context: cluster.name.context(),
-        bind: SocketAddr::new(cluster.bind_address, cluster.https_port),
-        service_cidrs: cluster.service_cidrs.clone(),
-        node_ports: cluster.node_ports,
-        pods_reach: machine.as_ref().map(|it| it.network.gateways().to_vec()).unwrap_or_default(),
-        node_addresses: machine.as_ref().map(Machine::addresses).unwrap_or_default(),
-        names: flags.names.clone(),
-        datastore: flags.datastore.clone(),
-        front_proxy: flags.front_proxy.clone(),
-        token_keys: flags.token_keys.clone(),
-        has_components: true,
-        gates: flags.component.gates(),
-        runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,
-        admission: flags.api.admission(&flags.component.gates())?,
-        metrics: flags.component.registry(),
-    };
+    let settings = server_settings(flags, &cluster, machine.as_ref())?;
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
     let merged = merge_kubeconfig(&api)?;
@@ -262,19 +251,19 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         root_ca: api.cluster.ca_pem.clone(),
         sign_token: Some(control_plane::token_signer(&api.pki.service_account_key)?),
         signers: flags.signing.signers(Some(&api.pki.authority), &world)?,
-        controllers: flags.controllers.clone(),
+        controllers: controllers(flags, &cluster),
         availability: availability(flags)?,
         start_interval: Duration::ZERO,
         metrics: api.metrics.clone(),
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;
-    if let Some(Machine { settings, network }) = &machine {
+    let cluster_ips = cluster.service_cidrs.nth(10);
+    node::publish_dns(itself(&api), cluster_ips, &tasks.child("cluster-dns"), &world);
+    if let Some(machine) = &machine {
         progress.waiting("starting the node");
-        let metrics = flags.component.registry();
-        let neighbors = node::Neighbors { api: &api, network, tasks, world: &world, metrics };
-        node::start(settings, &neighbors).await?;
+        start_node(machine, &api, flags.component.registry(), &world, tasks).await?;
         control_plane::wait_for_nodes(&factory, 1).await?;
-        progress.done(&format!("node {} ready", settings.node_name));
+        progress.done(&format!("node {} ready", machine.settings.node_name));
     }
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
@@ -285,6 +274,10 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         control_plane::wait_for_nodes(&factory, wanted).await?;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));
     }
+    let join = match cluster.takes_nodes() {
+        true => Some(open_for_nodes(&api, &cluster, &world).await?),
+        false => None,
+    };
     progress.finish();
     let ready = next_steps::Ready {
         cluster: &cluster,
@@ -292,10 +285,101 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         merged: merged.as_deref(),
         has_nodes: flags.simulate > 0 || machine.is_some(),
         is_detached: flags.detached_child,
+        join: join.as_deref(),
     };
     next_steps::render(&ready).iter().for_each(|it| say(it));
     forget_the_start(tasks);
     Ok(api)
+}
+
+fn server_settings(
+    flags: &Flags,
+    cluster: &Cluster,
+    machine: Option<&Machine>,
+) -> Result<Settings> {
+    Ok(Settings {
+        context: cluster.name.context(),
+        bind: SocketAddr::new(cluster.bind_address, cluster.https_port),
+        service_cidrs: cluster.service_cidrs.clone(),
+        node_ports: cluster.node_ports,
+        pods_reach: machine.map(|it| it.network.gateways().to_vec()).unwrap_or_default(),
+        node_addresses: machine.map(Machine::addresses).unwrap_or_default(),
+        names: flags.names.clone(),
+        datastore: flags.datastore.clone(),
+        front_proxy: flags.front_proxy.clone(),
+        token_keys: flags.token_keys.clone(),
+        has_components: true,
+        has_bootstrap_tokens: true,
+        gates: flags.component.gates(),
+        runtime_config: flags.api.runtime_config(control_plane::FOLLOWED)?,
+        admission: flags.api.admission(&flags.component.gates())?,
+        metrics: flags.component.registry(),
+    })
+}
+
+/// What runs here beside what runs everywhere.
+const FOR_NODES: &[&str] = &[
+    "bootstrap-signer-controller",
+    "node-certificate-approving-controller",
+    "token-cleaner-controller",
+];
+
+/// With what a cluster that takes nodes needs: tokens, certificates, and ranges for their pods.
+fn controllers(flags: &Flags, cluster: &Cluster) -> ControllerSettings {
+    let (pods, services) = (cluster.pod_cidrs.all(), cluster.service_cidrs.all());
+    flags.controllers.clone().adding(FOR_NODES).allocating_node_cidrs(pods, services)
+}
+
+/// This process itself, which made the cluster.
+fn itself(api: &ApiServer) -> Client {
+    api.server.client(User::new("xebec:up", &["system:masters"]), "xebec")
+}
+
+/// Publishes what machines need to join, where they reach this cluster. Returns the line with which
+/// one does, for a day.
+async fn open_for_nodes(api: &ApiServer, cluster: &Cluster, world: &World) -> Result<String> {
+    let client = itself(api);
+    let facts = Facts {
+        pod_cidrs: cluster.pod_cidrs.clone(),
+        service_cidrs: cluster.service_cidrs.clone(),
+    };
+    let ca_pem = api.pki.authority.certificate_pem();
+    let place = Place { host: api.outside.to_string(), port: api.address.port() };
+    joining::publish(&client, &place.url(), ca_pem, &facts).await?;
+    let new = NewToken::for_a_day("made by xebec up");
+    let bootstrap = joining::create_token(&client, &new, world.clock.now(), &world.random).await?;
+    let token = JoinToken { bootstrap, pin: Some(authn::pki::pin(ca_pem)?) };
+    Ok(format!("xebec join {}@{place}", token.render()))
+}
+
+/// The node of this machine, in this process. Its network is open already.
+async fn start_node(
+    machine: &Machine,
+    api: &ApiServer,
+    metrics: Metrics,
+    world: &World,
+    tasks: &Tasks,
+) -> Result<()> {
+    let Machine { settings, network } = machine;
+    node::give_role(itself(api), &settings.node_name, &tasks.child("node-role"), world);
+    let addresses = machine.addresses();
+    let wiring = node::Wiring {
+        clients: &node::Clients::in_process(&api.server, &settings.node_name),
+        serving: api.pki.kubelet_serving(
+            &settings.node_name,
+            &addresses,
+            &tasks.child("kubelet"),
+        )?,
+        client_ca: api.pki.authority.certificate_pem().to_owned(),
+        addresses,
+        network: Some(network.clone()),
+        note_ranges: &|_| Ok(()),
+        data_dir: api.data.path(),
+        metrics,
+        world,
+        tasks,
+    };
+    node::start(settings, &wiring).await
 }
 
 /// One at a time, so that two clusters that start together do not lose each other's context.
@@ -379,7 +463,9 @@ fn open_machine(
     Ok(Some(Machine { settings, network }))
 }
 
-fn parse_container_runtime(text: &str) -> Result<ContainerRuntime, cri::ParseEndpointError> {
+pub(crate) fn parse_container_runtime(
+    text: &str,
+) -> Result<ContainerRuntime, cri::ParseEndpointError> {
     match text {
         "" => Ok(ContainerRuntime::Embedded),
         text => cri::parse_endpoint(text).map(ContainerRuntime::Socket),

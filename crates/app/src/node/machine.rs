@@ -19,7 +19,7 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         ephemeral_storage: rustix::fs::statvfs(data_dir)
             .map_or(0, |it| it.f_blocks.saturating_mul(it.f_frsize)),
         huge_pages: huge_pages(),
-        machine_id: line("/etc/machine-id"),
+        machine_id: id(),
         boot_id: line("/proc/sys/kernel/random/boot_id"),
         kernel_version: name.release().to_string_lossy().into_owned(),
         os_image: os_image(&fs::read_to_string("/etc/os-release").unwrap_or_default()),
@@ -27,6 +27,11 @@ pub(crate) fn read(data_dir: &Path) -> Machine {
         has_app_armor: line("/sys/module/apparmor/parameters/enabled") == "Y",
         has_se_linux: Path::new("/sys/fs/selinux/enforce").exists(),
     }
+}
+
+/// Of this installation of a system; the same as long as it is.
+pub(crate) fn id() -> String {
+    fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned()
 }
 
 /// Where the kernel counts them by cgroup; else one pod could use another's.

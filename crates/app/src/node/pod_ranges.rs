@@ -25,6 +25,17 @@ pub(crate) async fn wait(ranges: &mut PodRanges) -> Option<Vec<Cidr>> {
     ranges.wait_for(|it| !it.is_empty()).await.ok().map(|it| it.clone())
 }
 
+/// Says so where the Node has other ranges than those that pods get addresses of.
+pub(crate) async fn compare(mut ranges: PodRanges, kept: Vec<Cidr>) {
+    let Some(given) = wait(&mut ranges).await else { return };
+    if given != kept {
+        tracing::error!(
+            ?kept, of_node = ?given,
+            "the Node has other addresses for pods than this node gives out: delete the Node, or remove this node's with --purge"
+        );
+    }
+}
+
 struct Note(watch::Sender<Vec<Cidr>>);
 
 impl EventHandler<Node> for Note {

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiError, User};
-use apiserver::Server;
+use apimachinery::ApiError;
 use client::{Client, PatchKind};
 use informer::{EventHandler, Factory, Selection};
 use k8s_openapi::api::core::v1::Node;
@@ -22,8 +21,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// Returns at once.
-pub(crate) fn spawn(server: &Arc<Server>, node_name: &str, tasks: &Tasks, world: &World) {
-    let client = server.client(User::new("xebec:up", &["system:masters"]), "xebec");
+pub(crate) fn spawn(client: Client, node_name: &str, tasks: &Tasks, world: &World) {
     let factory = Factory::new(client.clone(), world.clone(), tasks);
     let field_selector = format!("metadata.name={node_name}");
     let nodes = factory.informer_of::<Node>(Selection { field_selector, ..Selection::default() });

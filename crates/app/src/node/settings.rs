@@ -19,7 +19,7 @@ pub(crate) struct Settings {
     /// Those that were asked for.
     pub(crate) node_ips: Vec<IpAddr>,
     pub(crate) bridge: String,
-    /// This node's parts of the pod network, in the order of `pod_cidrs`.
+    /// This node's parts of the pod network, in the order of `pod_cidrs`; empty until they are known.
     pub(crate) node_cidrs: Vec<Cidr>,
     pub(crate) pod_cidrs: Cidrs,
     pub(crate) service_cidrs: Cidrs,

@@ -91,7 +91,7 @@ impl Cabinet {
     }
 }
 
-pub(super) fn read_pair(folder: &Path, name: &str) -> Result<Option<Identity>> {
+pub(crate) fn read_pair(folder: &Path, name: &str) -> Result<Option<Identity>> {
     let (certificate, key) =
         (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
     if !certificate.exists() && !key.exists() {
@@ -104,7 +104,7 @@ pub(super) fn read_pair(folder: &Path, name: &str) -> Result<Option<Identity>> {
 }
 
 /// The key first: a certificate without its key would be taken for a whole pair.
-pub(super) fn write_pair(folder: &Path, name: &str, identity: &Identity) -> Result<()> {
+pub(crate) fn write_pair(folder: &Path, name: &str, identity: &Identity) -> Result<()> {
     for (ending, content) in
         [("key", &identity.private_key_pem), ("crt", &identity.certificate_pem)]
     {

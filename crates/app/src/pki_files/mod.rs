@@ -17,7 +17,8 @@ use authn::pki::{Authority, Identity, Rotating, ServiceAccountKey};
 use lifecycle::Tasks;
 use stdx::World;
 
-use self::leaf::{Cabinet, Leaf, Purpose, read_pair, write_pair};
+use self::leaf::{Cabinet, Leaf, Purpose};
+pub(crate) use self::leaf::{read_pair, write_pair};
 use crate::data_dir::{make_private, write_private};
 use crate::server_names::Subjects;
 

@@ -48,7 +48,7 @@ fn pods_run_on_another_machine_and_answer_on_their_service() {
 
 #[test]
 fn a_node_without_addresses_for_pods_is_not_ready_until_it_gets_some() {
-    let Some(mut worker) = Worker::enroll() else { return };
+    let Some(mut worker) = Worker::enroll_with(&["--allocate-node-cidrs=false"]) else { return };
     worker.start_kubelet(&[
         "--node-labels",
         "disk=fast",

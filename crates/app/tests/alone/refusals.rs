@@ -40,7 +40,10 @@ fn flags_are_held_against_the_same_tables_as_files() {
 
     let proxy = |flag: &[&str], expected: &str| check(&[&["proxy"], flag].concat(), expected);
     proxy(&[], "give --kubeconfig");
-    proxy(&["--proxy-mode", "ipvs"], "mode: \"ipvs\" is not supported: choose iptables or nftables");
+    proxy(
+        &["--proxy-mode", "ipvs"],
+        "mode: \"ipvs\" is not supported: choose iptables or nftables",
+    );
     proxy(&["--conntrack-min", "5"], "conntrack.min: 5 is not supported");
     proxy(&["--nodeport-addresses", "primary"], "nodePortAddresses: \"primary\" is not");
     assert!(!directory.path().join("root").exists(), "nothing was made");

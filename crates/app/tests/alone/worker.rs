@@ -38,10 +38,15 @@ pub(crate) struct Worker {
 impl Worker {
     /// A control plane without a node, and files for one. Nothing runs on the neighbor yet.
     pub(crate) fn enroll() -> Option<Self> {
+        Self::enroll_with(&[])
+    }
+
+    /// With more flags for the control plane.
+    pub(crate) fn enroll_with(flags: &[&str]) -> Option<Self> {
         let mut cluster = Cluster::prepare()?;
         // Without a way to the world a machine does not reach cluster IPs itself.
         cluster.host.on_neighbor(&["ip", "route", "add", "default", "via", NODE]);
-        cluster.up_with(&["--node", "none", "--bind-address", "0.0.0.0"]);
+        cluster.up_with(&[&["--node", "none", "--bind-address", "0.0.0.0"], flags].concat());
         let place = Place { name: NAME, address: NEIGHBOR, pods: PODS, namespace: None };
         Some(Self::on(place, Rc::new(cluster)))
     }

@@ -10,6 +10,7 @@ mod rotating;
 mod service_account_key;
 mod tls;
 mod verifying_key;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use tls::{
     trusting_server_config,
 };
 pub use verifying_key::VerifyingKey;
+pub use wanted::{Subject, Wanted, pin, validity};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -23,6 +23,8 @@ const RULES: &str = include_str!("rules.txt");
 const METRICS: &str = include_str!("metrics.txt");
 /// What pod networks bring with them elsewhere.
 const NETWORK: &str = include_str!("network.txt");
+/// What installers add so that machines can join.
+const NODES: &str = include_str!("nodes.txt");
 
 /// Every bootstrap object, each list sorted as the rules file has it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +52,7 @@ pub fn objects(gates: &Gates) -> Objects {
     for (_, rules) in GATED.iter().filter(|it| gates.is_enabled(it.0)) {
         objects.add(parse::parse(rules).expect("every file is checked by a test"));
     }
-    for ours in [METRICS, NETWORK] {
+    for ours in [METRICS, NETWORK, NODES] {
         objects.add(parse::parse(ours).expect("every file is checked by a test"));
     }
     aggregate(&mut objects.cluster_roles);

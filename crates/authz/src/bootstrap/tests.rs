@@ -1,7 +1,7 @@
 //! What a new cluster starts with, and how it is brought back.
 
 use features::Gates;
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::{ClusterRole, Subject};
 
 use super::{AUTOUPDATE, GATED, objects, reconcile};
 use crate::attributes::Attributes;
@@ -23,8 +23,8 @@ fn every_object_of_the_table_is_there() {
         objects.role_bindings.len(),
     ];
     // Upstream's own, its controllers', the one of cluster DNS that upstream's installers add, the
-    // one of metrics-server, and the one of the pod network.
-    assert_eq!(counts, [31 + 38 + 1 + 1 + 1, 12 + 38 + 1 + 1, 7, 7]);
+    // one of metrics-server, the one of the pod network, and those of nodes that join.
+    assert_eq!(counts, [31 + 38 + 1 + 1 + 1 + 1, 12 + 38 + 1 + 1 + 4, 7 + 1, 7 + 1]);
     let rules: usize = objects.cluster_roles.iter().flat_map(|it| &it.rules).map(Vec::len).sum();
     assert!(rules > 300, "{rules}");
 }
@@ -64,6 +64,24 @@ fn nodes_and_service_accounts_read_trust_bundles_while_the_gate_is_on() {
     assert_eq!(subjects, ["system:serviceaccounts"]);
     // And of the controller that publishes one.
     assert_eq!(objects(&off).cluster_role_bindings.len() + 2, bindings.len());
+}
+
+#[test]
+fn who_has_a_bootstrap_token_asks_for_a_certificate_and_nothing_else() {
+    let objects = objects(&Gates::default());
+    let is_meant = |subjects: &Option<Vec<Subject>>| {
+        subjects.iter().flatten().any(|it| it.name.starts_with("system:bootstrappers"))
+    };
+    let bindings = objects.cluster_role_bindings.iter().filter(|it| is_meant(&it.subjects));
+    let roles: Vec<&str> = bindings.map(|it| it.role_ref.name.as_str()).collect();
+    assert_eq!(
+        roles,
+        [
+            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+            "system:node-bootstrapper"
+        ]
+    );
+    assert!(!objects.role_bindings.iter().any(|it| is_meant(&it.subjects)));
 }
 
 #[test]

@@ -101,6 +101,11 @@ impl Connections {
         response.map_err(|err| unavailable("the request was not answered", stdx::error_chain(&err)))
     }
 
+    /// Whoever has the shared connection keeps it for what is under way.
+    pub(super) async fn forget(&self) {
+        self.state.lock().await.shared = None;
+    }
+
     async fn sender(&self) -> Result<Sender, ApiError> {
         let mut state = self.state.lock().await;
         if let Some(sender) = state.shared.as_ref().filter(|it| !it.is_closed()) {

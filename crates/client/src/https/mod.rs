@@ -23,6 +23,7 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use lifecycle::Tasks;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use stdx::{Pace, World};
@@ -87,6 +88,8 @@ pub struct Config {
     pub ca_pem: Vec<u8>,
     /// Certificate chain and key.
     pub certificate_pem: Option<(Vec<u8>, Vec<u8>)>,
+    /// In their place, one that changes: from the next connection on ([`Https::reconnect`]).
+    pub identity: Option<Arc<dyn ResolvesClientCert>>,
     pub token: Option<String>,
     /// The name that the server's certificate must have, if not its host.
     pub tls_server_name: Option<String>,
@@ -164,6 +167,12 @@ impl Https {
         };
         Ok(Self { shared: Arc::new(shared) })
     }
+
+    /// The next request makes a connection of its own, with the identity as it is then. What is under
+    /// way ends where it is.
+    pub async fn reconnect(&self) {
+        self.shared.connections.forget().await;
+    }
 }
 
 fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
@@ -187,9 +196,10 @@ fn tls_config(config: &Config) -> Result<rustls::ClientConfig, Error> {
         .with_safe_default_protocol_versions()
         .map_err(Error::Tls)?
         .with_root_certificates(roots);
-    let mut tls = match &config.certificate_pem {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => {
+    let mut tls = match (&config.identity, &config.certificate_pem) {
+        (Some(identity), _) => builder.with_client_cert_resolver(identity.clone()),
+        (None, None) => builder.with_no_client_auth(),
+        (None, Some((chain, key))) => {
             let chain = CertificateDer::pem_slice_iter(chain)
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(Error::Certificate)?;

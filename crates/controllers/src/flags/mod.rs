@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use stdx::Cidr;
 
 use self::selection::{Choice, Selection};
 pub(crate) use self::values::{at_least_one, duration, rate};
 use crate::availability::{Availability, Unavailable};
-use crate::{ALL, Descriptor, MANAGER, resources};
+use crate::{ALL, Descriptor, MANAGER, node_ipam, resources};
 
 const CONTROLLERS: &str = "controllers";
 
@@ -56,6 +57,21 @@ impl Settings {
     #[must_use]
     pub fn leaving_out(mut self, names: &'static [&'static str]) -> Self {
         self.selection.leave_out(names);
+        self
+    }
+
+    /// The same where a star means the controllers with these names, too.
+    #[must_use]
+    pub fn adding(mut self, names: &'static [&'static str]) -> Self {
+        self.selection.add(names);
+        self
+    }
+
+    /// The same where nodes get parts of `pods`, unless the flags say otherwise.
+    #[must_use]
+    pub fn allocating_node_cidrs(mut self, pods: &[Cidr], services: &[Cidr]) -> Self {
+        let settings = self.get::<node_ipam::Settings>().allocating(pods, services);
+        self.by_type.insert(TypeId::of::<node_ipam::Settings>(), Arc::new(settings));
         self
     }
 
@@ -202,6 +218,18 @@ mod tests {
         assert!(!has("--controllers=*"));
         assert!(has("--controllers=*,service-lb-controller"));
         assert!(selected(&[]).contains("service-lb"));
+    }
+
+    #[test]
+    fn what_is_added_to_a_star_can_be_switched_off() {
+        let name = "token-cleaner-controller";
+        let has = |flag: &str| {
+            let settings = Settings::parse(&[flag]).unwrap().adding(&["token-cleaner-controller"]);
+            settings.selected().any(|it| it == name)
+        };
+        assert!(has("--controllers=*"));
+        assert!(!has("--controllers=*,-token-cleaner-controller"));
+        assert!(!has("--controllers=namespace-controller"));
     }
 
     #[test]

@@ -19,16 +19,23 @@ pub(crate) struct Selection {
     choices: Vec<Choice>,
     /// What a star does not mean here.
     left_out: &'static [&'static str],
+    /// And what it means beside the default.
+    added: &'static [&'static str],
 }
 
 impl Selection {
     pub(crate) fn new(choices: impl Iterator<Item = Choice>) -> Self {
-        Self { choices: choices.collect(), left_out: &[] }
+        Self { choices: choices.collect(), left_out: &[], added: &[] }
     }
 
     /// A star does not mean these.
     pub(crate) fn leave_out(&mut self, names: &'static [&'static str]) {
         self.left_out = names;
+    }
+
+    /// A star means these, too.
+    pub(crate) fn add(&mut self, names: &'static [&'static str]) {
+        self.added = names;
     }
 
     /// What is said first of a controller by its name counts; a star says something of those that
@@ -39,8 +46,10 @@ impl Selection {
             Choice::Off(name) if *name == controller.name => Some(false),
             _ => None,
         });
-        let is_default =
-            || controller.is_on_by_default && !self.left_out.contains(&controller.name);
+        let is_default = || {
+            let is_on = controller.is_on_by_default || self.added.contains(&controller.name);
+            is_on && !self.left_out.contains(&controller.name)
+        };
         named.unwrap_or_else(|| is_default() && self.choices.contains(&Choice::Default))
     }
 

@@ -1,5 +1,6 @@
 //! Gives nodes their parts of the pod network: `spec.podCIDRs`, one of each family, of those that
-//! no other node has. A node that has some already keeps them.
+//! no other node has. A node that has some already keeps them; one whose pods have addresses says of
+//! which parts, and gets those if they are free.
 
 mod garbage;
 mod metrics;
@@ -35,12 +36,12 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
     start,
 };
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[group(skip)]
-struct Settings {
-    /// Give nodes their parts of --cluster-cidr
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
-    allocate_node_cidrs: bool,
+pub(crate) struct Settings {
+    /// Give nodes their parts of --cluster-cidr (default: false; in `xebec up` true)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    allocate_node_cidrs: Option<bool>,
     /// The pod network that nodes get parts of: one range, or one of IPv4 and one of IPv6
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = plan::parse_cidr)]
     cluster_cidr: Vec<Cidr>,
@@ -56,6 +57,29 @@ struct Settings {
     /// Addresses of Services, which no node gets
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = plan::parse_cidr)]
     service_cluster_ip_range: Vec<Cidr>,
+    /// Their pods have addresses without.
+    #[arg(skip)]
+    spares_simulated: bool,
+}
+
+/// The label of nodes that exist only in the API.
+const SIMULATED: &str = "xebec.local/simulated";
+
+impl Settings {
+    /// Where nobody said otherwise, nodes get parts of `pods`.
+    pub(crate) fn allocating(&self, pods: &[Cidr], services: &[Cidr]) -> Self {
+        let or = |given: &[Cidr], own: &[Cidr]| match given {
+            [] => own.to_vec(),
+            given => given.to_vec(),
+        };
+        Self {
+            allocate_node_cidrs: Some(self.allocate_node_cidrs.unwrap_or(true)),
+            cluster_cidr: or(&self.cluster_cidr, pods),
+            service_cluster_ip_range: or(&self.service_cluster_ip_range, services),
+            spares_simulated: self.allocate_node_cidrs.is_none(),
+            ..self.clone()
+        }
+    }
 }
 
 struct NodeIpam {
@@ -66,6 +90,7 @@ struct NodeIpam {
     metrics: Metrics,
     wholes: Vec<Whole>,
     services: Vec<Cidr>,
+    spares_simulated: bool,
     memory: Mutex<Memory>,
 }
 
@@ -82,7 +107,7 @@ struct Memory {
 
 fn start(startup: &Startup<'_>) {
     let settings: &Settings = startup.settings();
-    if !settings.allocate_node_cidrs {
+    if settings.allocate_node_cidrs != Some(true) {
         return;
     }
     let masks = Masks {
@@ -108,6 +133,7 @@ fn start(startup: &Startup<'_>) {
         metrics,
         wholes,
         services: settings.service_cluster_ip_range.clone(),
+        spares_simulated: settings.spares_simulated,
         memory: Mutex::default(),
     };
     controller
@@ -135,12 +161,14 @@ impl Reconciler for NodeIpam {
         if let Some(wait) = self.own_writes.wait(key) {
             return Ok(Next::After(wait));
         }
-        if !node.pod_cidrs.is_empty() || node.meta.is_deleting {
+        let is_spared =
+            self.spares_simulated && node.meta.labels.iter().any(|(label, _)| label == SIMULATED);
+        if !node.pod_cidrs.is_empty() || node.meta.is_deleting || is_spared {
             // The cache shows it.
             self.memory().given.remove(&key.name);
             return Ok(Next::Settled);
         }
-        match self.choose(&key.name) {
+        match self.choose(&node) {
             Some(cidrs) => self.give(key, &node, cidrs).await?,
             None => {
                 if self.memory().told.insert(key.name.clone()) {
@@ -166,7 +194,9 @@ impl NodeIpam {
     }
 
     /// One part of each range, or nothing.
-    fn choose(&self, node: &str) -> Option<Vec<Cidr>> {
+    fn choose(&self, node: &NodeView) -> Option<Vec<Cidr>> {
+        let wished = plan::wished(node.wished_cidrs.as_deref().unwrap_or_default());
+        let node = node.name();
         let mut memory = self.memory();
         let mut taken: Vec<Cidr> = self.services.clone();
         for other in self.nodes.list() {
@@ -176,6 +206,10 @@ impl NodeIpam {
         taken.extend(given.flat_map(|(_, it)| it.iter().copied()));
         let mut chosen = Vec::new();
         for (index, whole) in self.wholes.iter().enumerate() {
+            if let Some(part) = plan::grant(*whole, &taken, &wished) {
+                chosen.push(part);
+                continue;
+            }
             let start = memory.next.get(&index).copied().unwrap_or_default();
             let found = plan::choose(*whole, &taken, start);
             self.metrics.tried(*whole, &found);

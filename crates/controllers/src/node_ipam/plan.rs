@@ -79,6 +79,21 @@ pub(crate) struct Found {
     pub n_taken: usize,
 }
 
+/// What a node says of the ranges that it would have; what is no range is no wish.
+pub(crate) fn wished(text: &str) -> Vec<Cidr> {
+    text.split(',').filter_map(|it| parse_cidr(it).ok()).collect()
+}
+
+/// The part that was wished for, if it is one and nobody has any of it.
+pub(crate) fn grant(whole: Whole, taken: &[Cidr], wished: &[Cidr]) -> Option<Cidr> {
+    let is_part = |it: &Cidr| {
+        it.prefix_length() == whole.prefix_length
+            && whole.cidr.position(it.network()).is_some()
+            && taken.iter().all(|taken| !taken.overlaps(*it))
+    };
+    wished.iter().copied().find(is_part)
+}
+
 /// The first part from `start` on that meets nothing that is taken.
 pub(crate) fn choose(whole: Whole, taken: &[Cidr], start: u128) -> Found {
     let n_parts = whole.n_parts();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use stdx::Cidr;
 
-use super::plan::{Masks, Whole, choose, wholes};
+use super::plan::{Masks, Whole, choose, grant, wholes, wished};
 
 fn cidr(text: &str) -> Cidr {
     text.parse().unwrap()
@@ -26,6 +26,21 @@ fn the_first_part_that_nobody_has() {
     assert_eq!(part("10.244.0.0/23", 24, &["10.0.0.0/8"], 0), "");
     assert_eq!(part("fd00::/48", 64, &["fd00::/64"], 0), "fd00:0:0:1::/64");
     assert_eq!(part("10.244.0.0/24", 24, &[], 0), "10.244.0.0/24");
+}
+
+#[test]
+fn a_node_gets_the_part_that_its_pods_have_addresses_of_if_it_is_free() {
+    let check = |wish: &str, taken: &[&str], expected: Option<&str>| {
+        let whole = Whole { cidr: cidr("10.244.0.0/16"), prefix_length: 24 };
+        let taken: Vec<Cidr> = taken.iter().map(|it| cidr(it)).collect();
+        assert_eq!(grant(whole, &taken, &wished(wish)), expected.map(cidr), "{wish}");
+    };
+    check("10.244.9.0/24", &["10.244.8.0/24"], Some("10.244.9.0/24"));
+    check("fd00::/64,10.244.9.0/24", &[], Some("10.244.9.0/24"));
+    check("10.244.9.0/24", &["10.244.9.0/25"], None);
+    for none_of_ours in ["10.244.0.0/16", "10.244.9.0/25", "10.1.0.0/24", "x", ""] {
+        check(none_of_ours, &[], None);
+    }
 }
 
 fn read(cidrs: &[&str], masks: Masks) -> String {

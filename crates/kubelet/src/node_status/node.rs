@@ -44,6 +44,7 @@ pub(super) fn registration(facts: &Facts<'_>) -> Node {
         metadata: ObjectMeta {
             name: Some(config.node_name.clone()),
             labels: Some(labels(facts)),
+            annotations: Some(config.annotations.clone()).filter(|it| !it.is_empty()),
             ..ObjectMeta::default()
         },
         spec: Some(NodeSpec {

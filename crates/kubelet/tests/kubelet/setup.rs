@@ -199,6 +199,7 @@ fn config(folder: &Path) -> Config {
         labels: BTreeMap::new(),
         taints: Vec::new(),
         is_registering: true,
+        annotations: BTreeMap::new(),
         allowed_unsafe_sysctls: Vec::new(),
         has_trust_bundles: true,
         has_pod_certificates: true,

@@ -90,13 +90,13 @@ fn validate_range(node: &ThisNode, range: Cidr) -> Result<(), Refusal> {
 fn validate_address(node: &ThisNode, address: IpAddr) -> Result<(), Refusal> {
     let is_machines = match address {
         IpAddr::V4(it) => {
-            !(it.is_unspecified() || it.is_loopback() || it.is_multicast() || it.is_broadcast())
-                && !it.is_link_local()
+            let is_nobodys = it.is_unspecified() || it.is_multicast() || it.is_broadcast();
+            !(is_nobodys || it.is_loopback() || it.is_link_local())
         }
         IpAddr::V6(it) => {
-            !(it.is_unspecified() || it.is_loopback() || it.is_multicast())
-                && !it.is_unicast_link_local()
-                && it.to_ipv4_mapped().is_none()
+            let is_nobodys = it.is_unspecified() || it.is_multicast();
+            let is_near = it.is_loopback() || it.is_unicast_link_local();
+            !(is_nobodys || is_near || it.to_ipv4_mapped().is_some())
         }
     };
     if !is_machines {

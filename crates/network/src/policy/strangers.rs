@@ -50,7 +50,11 @@ impl Strangers {
         let is_by_others = |it: &Notice| match it {
             Notice::Table { name, port } => name == table && !own_ports.contains(port),
             Notice::Missed => true,
-            Notice::Link(_) | Notice::Address { .. } | Notice::Route(_) | Notice::Setting => false,
+            Notice::Link(_)
+            | Notice::Address { .. }
+            | Notice::Neighbor { .. }
+            | Notice::Route(_)
+            | Notice::Setting => false,
         };
         let closed = || waiting(io::ErrorKind::NotConnected.into());
         let hearing = self.hearing.as_mut().ok_or_else(closed)?;

@@ -237,7 +237,10 @@ fn traces(node: &Member) -> Vec<String> {
     let mut routes = node.routes();
     let links = routes.links().unwrap();
     let name = |index: u32| {
-        links.iter().find(|it| it.index == index).map_or("?".to_owned(), |it| it.name.clone())
+        links
+            .iter()
+            .find(|it| it.index == index)
+            .map_or_else(|| "?".to_owned(), |it| it.name.clone())
     };
     let mut all: Vec<String> = links
         .iter()

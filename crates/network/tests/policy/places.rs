@@ -392,6 +392,7 @@ fn join(nodes: &[Node; 2]) {
                 destination: Destination::default_of(gateway),
                 link: Some(link.index),
                 gateway: Some(gateway),
+                is_onlink: false,
                 source: None,
                 scope: route::Scope::Universe,
                 metric: 0,

@@ -27,6 +27,8 @@ pub struct NodeView {
     /// `spec.podCIDRs`, or `spec.podCIDR` alone.
     pub pod_cidrs: Box<[Box<str>]>,
     pub addresses: Vec<NodeAddress>,
+    /// Which ranges the node would have, if they are free: an annotation.
+    pub wished_cidrs: Option<Box<str>>,
 }
 
 /// The annotation that says for how long kubelets may keep what they read.
@@ -50,6 +52,8 @@ struct Metadata {
 struct Annotations {
     #[serde(rename = "node.alpha.kubernetes.io/ttl")]
     ttl: Option<Box<str>>,
+    #[serde(rename = "xebec.local/pod-cidrs")]
+    wished_cidrs: Option<Box<str>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -78,6 +82,7 @@ impl View for NodeView {
         let Parts { metadata, spec, status } = serde_json::from_slice(&stored.bytes)?;
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         let metadata = metadata.unwrap_or_default();
+        let annotations = metadata.annotations.unwrap_or_default();
         let one = || spec.pod_cidr.filter(|it| !it.is_empty()).into_iter().collect();
         let mut view = Self {
             meta: stored.meta.clone(),
@@ -86,9 +91,10 @@ impl View for NodeView {
             allocatable: status.allocatable.unwrap_or_default(),
             conditions: status.conditions.unwrap_or_default(),
             created: metadata.creation_timestamp,
-            ttl: metadata.annotations.unwrap_or_default().ttl,
+            ttl: annotations.ttl,
             pod_cidrs: spec.pod_cidrs.filter(|it| !it.is_empty()).unwrap_or_else(one),
             addresses: status.addresses.unwrap_or_default(),
+            wished_cidrs: annotations.wished_cidrs,
         };
         // Decoding leaves spare capacity.
         view.taints.shrink_to_fit();

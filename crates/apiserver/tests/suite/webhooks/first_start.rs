@@ -95,7 +95,7 @@ async fn a_cluster_starts_though_nobody_answers_for_anything() {
     let found = node.api::<Lease>().get("kube-node-lease", "n1").await.expect("found");
     node.api::<Lease>().update((*found).clone()).await.expect("it goes on");
     for name in ["kube-controller-manager", "kube-scheduler"] {
-        let user = User::new(&format!("system:{name}"), &["system:authenticated"]);
+        let user = User::new(format!("system:{name}"), &["system:authenticated"]);
         let leases = server.client(user, name).api::<Lease>();
         leases.create(lease(name, "kube-system")).await.expect("somebody leads");
         let found = leases.get("kube-system", name).await.expect("found");

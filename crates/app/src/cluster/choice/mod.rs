@@ -17,7 +17,7 @@ use stdx::{Cidr, Family};
 
 use super::neighborhood::{Neighbor, Neighborhood};
 use super::ports::Transport;
-use super::{Cluster, Name, Node};
+use super::{Cluster, Joined, Name, Node};
 use crate::commands::network::{Cidrs, PortRange, covers};
 
 const HTTPS_PORT: u16 = 6443;
@@ -42,6 +42,8 @@ pub(crate) struct Wishes {
     pub(crate) node_ports: Option<PortRange>,
     /// `None`: this start has no node.
     pub(crate) node: Option<NodeWishes>,
+    /// The cluster elsewhere whose node this machine is to be.
+    pub(crate) joins: Option<Joined>,
     /// The id of a cluster that has none yet.
     pub(crate) fresh_id: ClusterId,
 }
@@ -149,6 +151,7 @@ struct Choosing<'a> {
 impl Choosing<'_> {
     fn choose(&mut self) -> Cluster {
         self.validate_copy();
+        self.validate_sort();
         let name = self.name();
         let (service_cidrs, pod_cidrs) = self.ranges();
         let mut cluster = Cluster {
@@ -161,9 +164,12 @@ impl Choosing<'_> {
             pod_cidrs,
             node_ports: self.node_ports(),
             node: self.kept.and_then(|it| it.node.clone()),
+            joined: self.wishes.joins.clone(),
         };
         let gateways = cluster.gateways();
-        cluster.https_port = self.https_port(&gateways);
+        if cluster.joined.is_none() {
+            cluster.https_port = self.https_port(&gateways);
+        }
         if let Some(wishes) = &self.wishes.node {
             cluster.node = Some(self.node(wishes, &gateways));
             for gateway in gateways {
@@ -224,6 +230,22 @@ impl Choosing<'_> {
             self.problems.push(format!(
                 "this directory is a copy of {other}: remove cluster.json from the copy, and it is a cluster of its own"
             ));
+        }
+    }
+
+    /// A directory is a cluster's or a node's, and stays so.
+    fn validate_sort(&mut self) {
+        let Some(kept) = self.kept else { return };
+        match (&kept.joined, &self.wishes.joins) {
+            (Some(joined), None) => self.problems.push(format!(
+                "this directory is that of a node of the cluster at {}: start it with `xebec join`, or choose another with --name or --data-dir",
+                joined.server
+            )),
+            (None, Some(_)) => self.problems.push(format!(
+                "this directory is that of the cluster {}, which a machine does not join beside: choose another with --name or --data-dir",
+                kept.name
+            )),
+            _ => {}
         }
     }
 
@@ -391,7 +413,13 @@ impl Choosing<'_> {
             ips,
             bridge: self.bridge(kept),
             cgroup_root: self.cgroup_root(wishes, kept),
-            kubelet_port: self.port(&listen[..1], KUBELET_PORT, given, "--kubelet-port"),
+            kubelet_port: self.port(
+                listen.get(..1).unwrap_or_default(),
+                KUBELET_PORT,
+                given,
+                "--kubelet-port",
+            ),
+            pod_cidrs: kept.map(|it| it.pod_cidrs.clone()).unwrap_or_default(),
             container_runtime: match &wishes.container_runtime {
                 Some(ContainerRuntime::Socket(path)) => Some(path.clone()),
                 Some(ContainerRuntime::Embedded) => None,

@@ -26,8 +26,10 @@ pub(crate) fn cluster(name: &str) -> Cluster {
             bridge: "xebec0".to_owned(),
             cgroup_root: "xebec-0000000a".to_owned(),
             kubelet_port: 10250,
+            pod_cidrs: Vec::new(),
             container_runtime: None,
         }),
+        joined: None,
     }
 }
 
@@ -52,6 +54,7 @@ fn wishes() -> Wishes {
             cgroup_root: None,
             container_runtime: None,
         }),
+        joins: None,
         fresh_id: "0000000b".parse().unwrap(),
     }
 }
@@ -307,4 +310,22 @@ fn a_nodes_first_address_is_of_the_family_of_the_pods_first() {
     check(&[v6], &[v4], &["10.244.0.1"], &[v6]);
     check(&[], &[v4], &["fd00::1"], &[v4]);
     check(&[], &[], &["10.244.0.1", "fd00::1"], &["10.244.0.1", "fd00::1"]);
+}
+
+#[test]
+fn a_machine_that_joins_has_no_port_of_an_api_server_and_no_range_yet() {
+    let joins = Some(Joined { server: "192.0.2.1:6443".to_owned() });
+    let default_ips = vec![IpAddr::from([192, 0, 2, 2])];
+    let node = wishes().node.map(|it| NodeWishes { default_ips, ..it });
+    let wishes = Wishes { joins: joins.clone(), node, ..wishes() };
+    let made = choose(&wishes, None, &around(Vec::new())).unwrap();
+    assert_eq!((made.https_port, made.server()), (0, "192.0.2.1:6443".to_owned()));
+    assert!(made.node_cidrs().is_empty() && made.gateways().is_empty());
+    assert!(choose(&wishes, Some(&made), &around(Vec::new())).is_ok());
+    // A directory stays what it is.
+    let up = Wishes { joins: None, ..self::wishes() };
+    let said = choose(&up, Some(&made), &around(Vec::new())).unwrap_err();
+    assert!(said[0].contains("start it with `xebec join`"), "{said:?}");
+    let said = choose(&wishes, Some(&cluster("a")), &around(Vec::new())).unwrap_err();
+    assert!(said[0].contains("is that of the cluster a"), "{said:?}");
 }

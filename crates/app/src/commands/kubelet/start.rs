@@ -1,5 +1,6 @@
 //! The wiring of a kubelet that runs alone: the same parts as `up` has, over HTTPS.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -191,6 +192,7 @@ fn kubelet_config(
         version: KUBERNETES_VERSION.to_owned(),
         max_pods: configuration.max_pods,
         labels: flags.labels(),
+        annotations: BTreeMap::new(),
         taints: taints(configuration),
         is_registering: configuration.register_node,
         allowed_unsafe_sysctls: sysctls.context("allowedUnsafeSysctls")?,

@@ -43,10 +43,13 @@ pub(super) struct Ruleset {
     touched: Touched,
 }
 
+/// What an element has beside its key, if it has; `None`: there is no such element.
+type Found = Option<Option<Data>>;
+
 #[derive(Debug, Default)]
 struct Touched {
-    /// As it was and as it is now; `None`: there is no such element.
-    elements: BTreeMap<ElementId, (Option<Option<Data>>, Option<Option<Data>>)>,
+    /// As it was and as it is now.
+    elements: BTreeMap<ElementId, (Found, Found)>,
     /// Those that are new.
     choices: BTreeSet<Choice>,
 }

@@ -1,0 +1,143 @@
+//! `xebec join`: this machine becomes a node of a cluster elsewhere, and is one from then on: without a
+//! token at later starts.
+
+mod enter;
+mod flags;
+mod start;
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use node_api::ClusterId;
+use stdx::World;
+
+use super::access::block_on;
+use super::next_steps;
+use crate::cluster::{Cluster, Joined, NodeWishes, Registry, Wishes, claim_node};
+use crate::data_dir::{self, DataDir};
+use crate::detach::{self, Parent};
+use crate::joining::{Credentials, Purpose};
+use crate::{node, serve};
+
+use enter::Entered;
+pub(crate) use flags::Flags;
+
+pub(crate) fn run(flags: Flags) -> Result<()> {
+    if flags.detach && !flags.detached_child {
+        let stdin = if flags.reads_stdin() { Stdio::inherit() } else { Stdio::null() };
+        return detach::start_with(stdin);
+    }
+    let (cluster, data) = prepare(&flags)?;
+    let parent = flags.detached_child.then(|| Parent::leave(data.path())).transpose()?;
+    flags.component.start_logging(flags.verbosity);
+    let parent = Mutex::new(parent);
+    let take_parent = || parent.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let started = cluster.clone();
+    let outcome = serve::run_and_then(
+        |tasks| async move {
+            let kept = start::start(&flags, started, data, &tasks).await?;
+            take_parent().map_or(Ok(()), Parent::ready)?;
+            Ok(kept)
+        },
+        |_| next_steps::say_farewell(&cluster),
+    );
+    if let (Err(err), Some(parent)) = (&outcome, take_parent()) {
+        parent.fail(err);
+    }
+    outcome
+}
+
+/// All that can be refused is refused here, before anything is made: by this machine, and by the
+/// cluster.
+fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
+    let directory = directory(flags)?;
+    data_dir::validate(&directory)?;
+    node::check_requirements()?;
+    let given = flags.node_ip.as_ref().map(|it| it.0.clone()).unwrap_or_default();
+    ensure!(
+        !given.is_empty() || !node::machine_addresses().is_empty(),
+        "this machine has no way to the world, and so no address that others reach it at: give --node-ip"
+    );
+    let kept = Cluster::load(&directory)?;
+    let is_in = |it: &Cluster| has_certificate(&directory, it);
+    if let Some(kept) = kept.as_ref().filter(|it| it.joined.is_some() && is_in(it)) {
+        let joined = flags.target.as_ref().map(|it| Joined { server: it.place.to_string() });
+        let joins = joined.or_else(|| kept.joined.clone());
+        return claim_node(&directory, &wishes(flags, joins, None));
+    }
+    if kept.as_ref().is_some_and(|it| it.joined.is_none()) {
+        // Says why.
+        return claim_node(
+            &directory,
+            &wishes(flags, Some(Joined { server: String::new() }), None),
+        );
+    }
+    let Some(target) = &flags.target else {
+        bail!("{}", flags::how_to_join(kept.as_ref()));
+    };
+    let token = flags.token(target)?;
+    let name = flags.node_name.clone().or_else(|| Some(kept.as_ref()?.node.as_ref()?.name.clone()));
+    let name = name.unwrap_or_else(node::node_name);
+    let entered = block_on(async |tasks| {
+        enter::enter(&target.place, &token, &name, &given, &World::system(), tasks).await
+    })?;
+    let joins = Some(Joined { server: target.place.to_string() });
+    let (cluster, data) = claim_node(&directory, &wishes(flags, joins, Some(&entered)))?;
+    entered.save(&data, &name)?;
+    Ok((cluster, data))
+}
+
+/// Whether the cluster still knows this machine by what it has.
+fn has_certificate(directory: &Path, cluster: &Cluster) -> bool {
+    let Some(node) = &cluster.node else { return false };
+    let folder = directory.join("pki");
+    let credentials = Credentials { folder, node: node.name.clone(), world: World::system() };
+    matches!(credentials.load(&Purpose::Kubelet), Ok(Some(_)))
+}
+
+/// The one that was given, else where the cluster of that name is or would be.
+fn directory(flags: &Flags) -> Result<PathBuf> {
+    if let Some(directory) = &flags.data_dir {
+        return Ok(directory.clone());
+    }
+    let name = flags.name.clone().unwrap_or_default();
+    let known = Registry::of_this_user().by_name(&name)?;
+    Ok(known.map_or_else(|| data_dir::default_path(&name), |it| it.data_dir))
+}
+
+fn wishes(flags: &Flags, joins: Option<Joined>, entered: Option<&Entered>) -> Wishes {
+    let node = NodeWishes {
+        name: flags.node_name.clone(),
+        default_name: node::node_name(),
+        ips: flags.node_ip.clone().map(|it| it.0).unwrap_or_default(),
+        default_ips: node::machine_addresses(),
+        kubelet_port: flags.kubelet_port,
+        cgroup_root: flags.cgroup_root.clone(),
+        container_runtime: flags.container_runtime_endpoint.clone(),
+    };
+    let random = World::system().random.next_u64() as u32;
+    Wishes {
+        name: flags.name.clone(),
+        bind_address: Ipv4Addr::UNSPECIFIED.into(),
+        https_port: None,
+        service_cidrs: entered.map(|it| it.facts.service_cidrs.clone()),
+        pod_cidrs: entered.map(|it| it.facts.pod_cidrs.clone()),
+        node_ports: None,
+        node: Some(node),
+        joins,
+        fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
+    }
+}
+
+/// Files of what the machine has joined with.
+fn authority(data: &DataDir) -> PathBuf {
+    data.pki().join("ca.crt")
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
+}

@@ -1,0 +1,211 @@
+//! The wiring of a node that has joined: the same parts as `up` has, over HTTPS, each with a
+//! certificate of its own.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
+use authn::pki::{Authority, Identity};
+use client::Client;
+use client::https::{Config, Https};
+use informer::{Factory, Selection};
+use lifecycle::Tasks;
+use stdx::{Cidr, World};
+use telemetry::Registry;
+
+use super::Flags;
+use crate::cluster::Cluster;
+use crate::control_plane;
+use crate::data_dir::DataDir;
+use crate::joining::{Credentials, Kept, Place, Purpose, check_version};
+use crate::node::{self, Clients};
+use crate::progress::{Progress, say};
+
+/// Held while the node runs.
+pub(super) struct Started {
+    _data: DataDir,
+}
+
+/// What all clients of this node have in common.
+struct Connecting<'a> {
+    server: String,
+    ca_pem: String,
+    metrics: Registry,
+    world: &'a World,
+    tasks: &'a Tasks,
+}
+
+impl Connecting<'_> {
+    fn connect(&self, kept: &Kept, name: &str) -> Result<(Https, Client)> {
+        let config = Config {
+            server: self.server.clone(),
+            ca_pem: self.ca_pem.clone().into_bytes(),
+            identity: Some(kept.shown.clone()),
+            user_agent: format!("{name}/v1.36 (xebec)"),
+            metrics: self.metrics.clone(),
+            ..Config::default()
+        };
+        // They last until all others have ended.
+        let connections = self.tasks.child_last("connections");
+        let https = Https::new(&connections, self.world, &config)?;
+        Ok((https.clone(), Client::new(Arc::new(https), name)))
+    }
+}
+
+const COMPONENTS: [Purpose; 3] = [
+    Purpose::Component("kube-proxy", node::PROXY),
+    Purpose::Component("coredns", node::DNS),
+    Purpose::Component("xebec-network", node::NETWORK),
+];
+
+pub(super) async fn start(
+    flags: &Flags,
+    cluster: Cluster,
+    data: DataDir,
+    tasks: &Tasks,
+) -> Result<Started> {
+    let world = World::system();
+    let progress = Progress::start();
+    let node = cluster.node.as_ref().context("a machine that has joined has a node")?;
+    let joined = cluster.joined.as_ref().context("a machine that has joined knows where")?;
+    let place = Place::parse(&joined.server).map_err(anyhow::Error::msg)?;
+    let credentials =
+        Credentials { folder: data.pki(), node: node.name.clone(), world: world.clone() };
+    let metrics = flags.component.registry();
+    let connecting = Connecting {
+        server: place.url(),
+        ca_pem: super::read(&super::authority(&data))?,
+        metrics: metrics.clone(),
+        world: &world,
+        tasks,
+    };
+    progress.waiting("asking for certificates");
+    let Some(identity) = credentials.load(&Purpose::Kubelet)? else {
+        bail!("{}", super::flags::how_to_join(Some(&cluster)));
+    };
+    let kubelet = credentials.keep(Purpose::Kubelet, &identity)?;
+    let (https, client) = connecting.connect(&kubelet, "kubelet")?;
+    let is_known = check_version(&client, &place).await;
+    let clients = components(&credentials, &connecting, &client, tasks).await?;
+    credentials.renew(kubelet, &client, vec![https], tasks);
+
+    progress.waiting("starting the node");
+    let settings = node::Settings {
+        proxy_mode: flags.proxy_mode,
+        network: flags.network,
+        has_direct_routes: flags.direct_routes,
+        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
+        gates: flags.component.gates(),
+        ..node::Settings::new(&cluster, node)
+    };
+    let ranges: Vec<IpAddr> = cluster.pod_cidrs.all().iter().map(|it| it.network()).collect();
+    let addresses = settings.node_addresses(&ranges);
+    let serving = serving(&credentials, &addresses)?;
+    let network = match settings.node_cidrs.is_empty() {
+        true => None,
+        false => Some(node::open_network(&settings, data.path())?),
+    };
+    let note = |given: &[Cidr]| note_ranges(&cluster, given, &data);
+    let wiring = node::Wiring {
+        clients: &clients,
+        serving: serving.shown.clone(),
+        client_ca: connecting.ca_pem.clone(),
+        addresses,
+        network,
+        note_ranges: &note,
+        data_dir: data.path(),
+        metrics,
+        world: &world,
+        tasks,
+    };
+    node::start(&settings, &wiring).await?;
+    serve_as_signed(&credentials, serving, &client, tasks).await?;
+    match is_known {
+        Ok(()) => {
+            wait_until_ready(&settings.node_name, &client, &world, tasks).await?;
+            progress.done(&format!("node {} ready", settings.node_name));
+        }
+        // What runs here goes on without it.
+        Err(err) => say(&format!("node {} started; {err:#}", settings.node_name)),
+    }
+    progress.finish();
+    Ok(Started { _data: data })
+}
+
+/// What runs on the node beside the kubelet, each with a certificate that the kubelet's own gets it.
+async fn components(
+    credentials: &Credentials,
+    connecting: &Connecting<'_>,
+    kubelet: &Client,
+    tasks: &Tasks,
+) -> Result<Clients> {
+    let [proxy, dns, network] = COMPONENTS.map(|it| async move {
+        let name = it.file();
+        let kept = credentials.load_or_ask(kubelet, it).await?;
+        let (https, client) = connecting.connect(&kept, name)?;
+        credentials.renew(kept, kubelet, vec![https], tasks);
+        anyhow::Ok(client)
+    });
+    let (proxy, dns, network) = tokio::try_join!(proxy, dns, network)?;
+    Ok(Clients { kubelet: kubelet.clone(), proxy, dns, network })
+}
+
+/// The one that was signed before, else one that nobody signed, until the Node is there and somebody
+/// does.
+fn serving(credentials: &Credentials, addresses: &[IpAddr]) -> Result<Kept> {
+    let purpose = Purpose::Serving(addresses.to_vec());
+    let identity = match credentials.load(&purpose)? {
+        Some(identity) => identity,
+        None => unsigned(credentials, addresses)?,
+    };
+    credentials.keep(purpose, &identity)
+}
+
+fn unsigned(credentials: &Credentials, addresses: &[IpAddr]) -> Result<Identity> {
+    let (name, World { clock, random }) = (credentials.node.as_str(), &credentials.world);
+    let authority = Authority::create(&format!("{name}-unsigned"), clock.now(), random)?;
+    Ok(authority.issue_server(name, &[name], addresses, clock.now(), random)?)
+}
+
+/// At each start anew, since the addresses may be others.
+async fn serve_as_signed(
+    credentials: &Credentials,
+    serving: Kept,
+    client: &Client,
+    tasks: &Tasks,
+) -> Result<()> {
+    let had_one = credentials.load(&serving.purpose)?.is_some();
+    match credentials.exchange(&serving, client).await {
+        Ok(renewed) => credentials.renew(renewed, client, Vec::new(), tasks),
+        Err(err) if had_one => {
+            tracing::warn!(
+                error = format!("{err:#}"),
+                "the certificate to serve with is an older one"
+            );
+            credentials.renew(serving, client, Vec::new(), tasks);
+        }
+        Err(err) => return Err(err),
+    }
+    Ok(())
+}
+
+/// For the next start, and for whoever removes it all.
+fn note_ranges(cluster: &Cluster, given: &[Cidr], data: &DataDir) -> Result<()> {
+    let mut cluster = cluster.clone();
+    if let Some(node) = &mut cluster.node {
+        node.pod_cidrs = given.to_vec();
+    }
+    cluster.save(data.path())
+}
+
+async fn wait_until_ready(name: &str, client: &Client, world: &World, tasks: &Tasks) -> Result<()> {
+    let tasks = tasks.child("own-node");
+    let factory = Factory::new(client.clone(), world.clone(), &tasks);
+    let field_selector = format!("metadata.name={name}");
+    let selection = Selection { field_selector, ..Selection::default() };
+    let ready = control_plane::wait_for_nodes_of(&factory, selection, 1);
+    factory.start();
+    let outcome = ready.await;
+    tasks.cancel();
+    outcome
+}

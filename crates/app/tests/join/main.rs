@@ -1,0 +1,21 @@
+//! Machines that become nodes with one line: two network namespaces with a cable between them, and
+//! `xebec` on both. Needs root; says so where it has to skip.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+#[path = "../node/cluster.rs"]
+#[expect(dead_code, reason = "shared with the node tests, which use all of it")]
+mod cluster;
+#[path = "../node/host.rs"]
+#[expect(dead_code, reason = "shared with the node tests, which use all of it")]
+mod host;
+mod joined;
+
+mod life;
+mod refusals;
+mod rights;
+mod tokens;
