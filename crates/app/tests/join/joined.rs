@@ -125,9 +125,13 @@ impl Machine {
 
     /// A pod that serves its name there.
     pub(crate) fn run_pod(&self, name: &str) {
+        self.run_pod_on(NAME, name);
+    }
+
+    pub(crate) fn run_pod_on(&self, node: &str, name: &str) {
         let manifest = format!(
             "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, labels: {{app: {name}}}}}, \
-             spec: {{nodeName: {NAME}, terminationGracePeriodSeconds: 0, containers: [\
+             spec: {{nodeName: {node}, terminationGracePeriodSeconds: 0, containers: [\
              {{name: main, image: xebec.local/toolbox, args: [http]}}]}}}}"
         );
         self.cluster.apply(&format!("{name}.yaml"), &manifest);

@@ -42,6 +42,63 @@ fn a_machine_becomes_a_node_with_one_line_and_stays_one() {
 }
 
 #[test]
+fn pods_of_both_nodes_reach_each_other_and_policies_hold_on_both() {
+    let Some(machine) = Machine::start() else { return };
+    let cluster = &machine.cluster;
+    machine.run_pod("there");
+    machine.run_pod_on("node-a", "here");
+    let address = |pod: &str| cluster.field(&["pod", pod], ".status.podIP");
+    let asked = |from: &str, to: &str| {
+        let url = format!("http://{}:8080/", address(to));
+        cluster.run(&["exec", from, "--", "get", "--timeout", "1", &url]).is_ok
+    };
+    let until = |from: &str, to: &str, expected: bool| {
+        let is_so = (0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            asked(from, to) == expected
+        });
+        assert!(is_so, "{from} to {to} should be {expected}: {}", cluster.state());
+    };
+    until("here", "there", true);
+    until("there", "here", true);
+    for pod in ["here", "there"] {
+        let policy = format!(
+            "{{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {{name: {pod}}}, \
+             spec: {{podSelector: {{matchLabels: {{app: {pod}}}}}}}}}"
+        );
+        cluster.apply("policy.yaml", &policy);
+    }
+    until("here", "there", false);
+    until("there", "here", false);
+    cluster.ok(&["delete", "networkpolicy", "there"]);
+    until("here", "there", true);
+}
+
+#[test]
+fn certificates_are_renewed_while_the_node_runs() {
+    let Some(mut machine) = Machine::beside(&["--cluster-signing-duration", "30s"]) else {
+        return;
+    };
+    let target = machine.target();
+    machine.join(&[&target]);
+    machine.run_pod("web");
+    let file = machine.data().join("pki/kubelet-client.crt");
+    let certificate = || std::fs::read_to_string(&file).unwrap();
+    // The one that it came with has ended when there was one more after the next.
+    for _ in 0..2 {
+        let before = certificate();
+        let is_renewed = (0..600).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            certificate() != before
+        });
+        assert!(is_renewed, "{}", machine.log());
+    }
+    logs_and_commands_work(&machine, "web");
+    machine.run_pod("late");
+    logs_and_commands_work(&machine, "late");
+}
+
+#[test]
 fn up_ends_with_the_line_that_makes_another_machine_a_node() {
     let Some(cluster) = crate::cluster::Cluster::prepare() else { return };
     let cgroup = cluster.host.cgroup.clone();

@@ -208,6 +208,10 @@ fn tls_config(config: &Config) -> Result<rustls::ClientConfig, Error> {
         }
     };
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    if config.identity.is_some() {
+        // Who resumes a session is who began it: with the certificate as it was then.
+        tls.resumption = rustls::client::Resumption::disabled();
+    }
     Ok(tls)
 }
 
