@@ -27,12 +27,10 @@ impl Question {
     pub(super) fn parse(words: &[String], namespace: &str) -> Result<Self> {
         let text = words.join(" ");
         let words: Vec<&str> = text.split_whitespace().filter(|it| *it != "->").collect();
-        let [from, to] = words[..] else {
-            if words.last() == Some(&"-") {
-                bail!("{FORM}; with an arrow, in quotes: the shell takes > for itself");
-            }
-            bail!("{FORM}");
-        };
+        if words.last() == Some(&"-") {
+            bail!("{FORM}; with an arrow, in quotes: the shell takes > for itself");
+        }
+        let [from, to] = words[..] else { bail!("{FORM}") };
         let (to, protocol) = match to.rsplit_once('/') {
             Some((rest, name)) if Protocol::named(&name.to_ascii_uppercase()).is_some() => {
                 (rest, Protocol::named(&name.to_ascii_uppercase()).unwrap_or(Protocol::Tcp))
