@@ -83,27 +83,31 @@ async fn approve(cluster: &Cluster, name: &str) {
     api.update_subresource(request, "approval").await.unwrap();
 }
 
+/// What the joiners may.
+fn binding(name: &str, role: &str) -> ClusterRoleBinding {
+    let group = "rbac.authorization.k8s.io";
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "Group", "apiGroup": group, "name": "joiners"}],
+    }))
+    .unwrap()
+}
+
 #[test]
 fn a_kubelet_gets_its_certificate_once_it_may_and_the_request_goes_after_an_hour() {
     run(async {
         let cluster = Cluster::start(options()).await.unwrap();
-        let node = User::new("system:node:web", &["system:nodes", "system:authenticated"]);
-        let node = cluster.server.client(node, "kubelet");
+        // The right of nodes to renew is given by every cluster, that to become one by somebody.
+        cluster.admin.api().create(binding("ask", "system:node-bootstrapper")).await.unwrap();
+        let joiner = User::new("joiner", &["joiners", "system:authenticated"]);
+        let joiner = cluster.server.client(joiner, "kubelet");
         let usages = ["digital signature", "client auth"];
-        node.api().create(request("web", KUBELET, &usages)).await.unwrap();
+        joiner.api().create(request("web", KUBELET, &usages)).await.unwrap();
         tokio::time::sleep(MINUTE).await;
         assert_eq!(shown(&cluster.admin, "web").await, "");
-        let binding: ClusterRoleBinding = serde_json::from_value(json!({
-            "metadata": {"name": "renew"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
-            },
-            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:nodes"}],
-        }))
-        .unwrap();
-        cluster.admin.api().create(binding).await.unwrap();
+        let role = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
+        cluster.admin.api().create(binding("join", role)).await.unwrap();
         // It is tried again, at growing intervals.
         let is_issued = async |admin: &Client| shown(admin, "web").await.ends_with('+');
         assert!(cluster.until(HOUR, is_issued).await, "{}", shown(&cluster.admin, "web").await);
