@@ -1,6 +1,9 @@
 //! `cargo xtask test`: everything that must pass before a change lands, in the order that fails
 //! fastest.
 
+mod binaries;
+mod runner;
+
 use std::process::Command;
 
 use anyhow::Result;
@@ -17,14 +20,12 @@ pub(crate) fn run() -> Result<()> {
     run_cargo(&["fmt", "--all", "--check"])?;
     tidy::run(&root())?;
     run_cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    let mut tests = Command::new("cargo");
-    tests
-        .args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
-        .current_dir(root());
-    tools.export(&mut tests);
-    // What could not be installed for them fails, and is not passed over.
-    tests.env("XEBEC_TEST_ALL_CLIENTS", "1");
-    process::run(&mut tests)
+    let binaries = binaries::build(&root())?;
+    runner::run(&binaries, &|command| {
+        tools.export(command);
+        // What could not be installed for them fails, and is not passed over.
+        command.env("XEBEC_TEST_ALL_CLIENTS", "1");
+    })
 }
 
 /// The suite that `cargo xtask test` runs against a cluster of ours, against any.
