@@ -14,6 +14,7 @@ const CRATES: &[&str] = &[
     "apimachinery",
     "apiserver",
     "authn",
+    "bgp",
     "cel",
     "containers",
     "controllers",
