@@ -21,4 +21,5 @@ pub mod rooted;
 pub mod seccomp;
 pub mod seqpacket;
 pub mod sysctl;
+pub mod tcp_md5;
 pub mod terminal;
