@@ -35,6 +35,7 @@ pub fn session(bytes: &[u8]) {
         restart_time: Duration::from_secs(120),
         has_restarted: false,
         routes_max: 10,
+        takes_own_as: false,
     };
     let mut peer = Peer::new(config, Duration::ZERO);
     let id = ConnectionId(1);

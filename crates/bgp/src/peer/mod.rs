@@ -51,6 +51,9 @@ pub struct Config {
     pub has_restarted: bool,
     /// A peer with more ends its session.
     pub routes_max: usize,
+    /// Routes that went through our own AS are believed. No circle can come of it, since we pass
+    /// nothing on.
+    pub takes_own_as: bool,
 }
 
 /// A connection, as whoever has the sockets names it.
@@ -457,7 +460,7 @@ impl Peer {
     /// It is our own word that came back.
     fn is_loop(&self, attributes: &Attributes) -> bool {
         let config = &self.config;
-        let is_through_us = self.is_external() && attributes.as_path.contains(config.own_as);
+        let is_through_us = !config.takes_own_as && attributes.as_path.contains(config.own_as);
         is_through_us || attributes.originator == Some(config.identifier)
     }
 

@@ -18,6 +18,7 @@ fn config(own_as: u32, peer_as: u32, last: u8) -> Config {
         restart_time: Duration::from_secs(120),
         has_restarted: false,
         routes_max: 100,
+        takes_own_as: false,
     }
 }
 
