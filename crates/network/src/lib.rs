@@ -24,6 +24,7 @@ mod place;
 pub mod policy;
 mod purge;
 mod records;
+mod speaker;
 mod table;
 
 use std::net::IpAddr;
@@ -35,9 +36,10 @@ pub use gate::Gate;
 pub use network::Network;
 pub use node::{Peer, PodRange};
 pub use paths::{
-    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, VXLAN, WIREGUARD, concerns, named as path_named,
-    names as path_names, validate_direct_routes,
+    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, ROUTED, VXLAN, WIREGUARD, concerns,
+    named as path_named, names as path_names, validate_direct_routes,
 };
+pub use speaker::{AS_DEFAULT, Bgp};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -54,6 +56,8 @@ pub struct Config {
     /// Nodes on a network of this node are reached without a tunnel, where the back end has one.
     /// The same for all nodes of a cluster.
     pub has_direct_routes: bool,
+    /// How routes are told and heard, where the back end does.
+    pub bgp: Bgp,
     /// The link that has the gateways' addresses.
     pub bridge: String,
     /// One of each family at the most; pods have an address of each, in this order.

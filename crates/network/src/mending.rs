@@ -89,6 +89,12 @@ impl State {
 
     /// Without a time, whatever was mended when.
     fn mend(&mut self, now: Option<Instant>) -> Result<Option<Instant>, Error> {
+        let outcome = self.mend_all(now);
+        self.tell_left_out();
+        outcome
+    }
+
+    fn mend_all(&mut self, now: Option<Instant>) -> Result<Option<Instant>, Error> {
         let mut damage = self.examine()?;
         let mut dues = Vec::new();
         let mut fault = None;
@@ -126,7 +132,10 @@ impl State {
         let observed = self.kernel.observe(&self.place.addresses)?;
         self.surroundings = self.with_those_told(observed.surroundings);
         let mut actual = observed.state;
-        let mut desired = self.desired();
+        let mut desired = match self.knows_peers {
+            true => self.desired(),
+            false => self.desired().with_ways_of(&actual),
+        };
         actual.settings = self.kernel.settings(desired.settings.keys())?;
         // Where it was told not to listen, somebody else does; and links may be gone.
         desired.settings.retain(|name, _| {
@@ -235,12 +244,17 @@ impl State {
         });
     }
 
-    /// Tells also which peers are left out.
     fn desired(&self) -> KernelState {
         let node = self.this_node(self.records.sandboxes.clone());
-        let (ways, left_out) = paths::admit(self.backend, &node, &self.peers);
-        self.left_out.send_if_modified(|it| std::mem::replace(it, left_out.clone()) != left_out);
+        let (ways, _) = paths::admit(self.backend, &node, &self.peers);
         self.backend.desired(&node, &ways)
+    }
+
+    /// Who is not named is reached: so this is told when the kernel was.
+    fn tell_left_out(&self) {
+        let node = self.this_node(BTreeMap::new());
+        let (_, left_out) = paths::admit(self.backend, &node, &self.peers);
+        self.left_out.send_if_modified(|it| std::mem::replace(it, left_out.clone()) != left_out);
     }
 
     /// With links on which the machine listened to routers before we told it to listen still.

@@ -14,13 +14,14 @@ use tokio::sync::watch;
 use crate::gate::Gate;
 use crate::inherited::Inherited;
 use crate::kernel::{self, Kernel, PodNamespace};
-use crate::kernel_state::{Change, KernelState, LinkKind, changes};
+use crate::kernel_state::{Change, KernelState, LinkKind, Next, changes};
 use crate::keys::{self, Keys};
 use crate::node::{Peer, PodRange, Surroundings, link_name};
 use crate::paths::{self, Backend, LeftOut};
 use crate::patience::Patience;
 use crate::place::Place;
 use crate::records::{Directory, Record, Records};
+use crate::speaker::{self, Bgp, Heard, Wanted};
 use crate::{Config, addresses, follow, forwarding, host_ports, table};
 
 /// Implements [`PodNetwork`].
@@ -40,10 +41,17 @@ pub(crate) struct State {
     pub(crate) place: Place,
     /// Those that were there before come first: what they have is not taken by others.
     pub(crate) peers: Vec<Peer>,
+    /// Somebody has said who they are. Until then the ways that are there stay, so that a start
+    /// breaks none.
+    pub(crate) knows_peers: bool,
     /// The kernel is as the peers were set last.
     pub(crate) is_converged: bool,
     pub(crate) left_out: watch::Sender<Vec<LeftOut>>,
     pub(crate) keys: Option<Keys>,
+    pub(crate) bgp: Bgp,
+    /// With whom BGP is to be spoken; `None`: nobody knows yet.
+    pub(crate) wanted: watch::Sender<Option<Wanted>>,
+    pub(crate) heard: Heard,
     pub(crate) surroundings: Surroundings,
     pub(crate) directory: Directory,
     pub(crate) inherited: Inherited,
@@ -104,7 +112,9 @@ impl Network {
 
     /// From now on whatever others break is mended as soon as the kernel tells of it.
     pub fn follow(&self, tasks: &Tasks) -> Result<(), node_api::Error> {
-        follow::spawn(tasks, &self.state)
+        follow::spawn(tasks, &self.state)?;
+        speaker::follow(tasks, &self.state);
+        Ok(())
     }
 
     /// The bridge's addresses, one of each family, in the order of the ranges: pods' gateways, and
@@ -210,6 +220,11 @@ impl State {
         if purpose == Purpose::Serve {
             kernel.validate_bridge()?;
         }
+        let heard = if backend.speaks_bgp() {
+            routes_that_are_there(&mut kernel)?
+        } else {
+            Heard::default()
+        };
         let directory = Directory::new(config.directory, &Kernel::boot()?);
         let mut records = directory.load()?;
         let inherited = Inherited::here(&config.settings)?;
@@ -223,9 +238,13 @@ impl State {
             ranges: config.ranges,
             place: Place::new(config.node, config.addresses, config.mtu, config.has_direct_routes),
             peers: Vec::new(),
+            knows_peers: backend.name() == paths::NONE,
             is_converged: false,
             left_out: watch::Sender::new(Vec::new()),
             keys,
+            bgp: config.bgp,
+            wanted: watch::Sender::new(None),
+            heard,
             surroundings: Surroundings::default(),
             directory,
             inherited,
@@ -456,6 +475,16 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// What was heard before this start, and holds until it is heard again.
+fn routes_that_are_there(kernel: &mut Kernel) -> Result<Heard, node_api::Error> {
+    let found = kernel.observe(&[])?.state.routes;
+    let by_gateway = found.into_iter().filter_map(|it| match it.next {
+        Next::Gateway(gateway) => Some((it.destination, gateway)),
+        Next::Link { .. } | Next::Onlink { .. } | Next::Nowhere => None,
+    });
+    Ok(Heard { routes: by_gateway.collect(), ..Heard::default() })
 }
 
 /// One of each family at the most, and at least one.

@@ -9,6 +9,7 @@ use stdx::{Cidr, Family};
 use crate::addresses;
 use crate::keys::Keys;
 use crate::records::Record;
+use crate::speaker::Heard;
 
 /// Addresses of pods, of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub(crate) struct ThisNode {
     pub(crate) local: Vec<IpAddr>,
     /// Of a back end that encrypts.
     pub(crate) keys: Option<Keys>,
+    /// Of a back end that speaks BGP.
+    pub(crate) heard: Heard,
     /// Peers on a network of this node are reached without a tunnel.
     pub(crate) has_direct_routes: bool,
     pub(crate) surroundings: Surroundings,
@@ -140,6 +143,7 @@ pub(crate) mod tests {
             public: ["192.0.2.1", "fd00:2::1"].map(|it| it.parse().unwrap()).into(),
             local: ["192.0.2.1", "fd00:2::1"].map(|it| it.parse().unwrap()).into(),
             keys: None,
+            heard: Heard::default(),
             has_direct_routes: false,
             surroundings: Surroundings {
                 connected: ["192.0.2.0/24", "fd00:2::/64"].map(|it| it.parse().unwrap()).into(),

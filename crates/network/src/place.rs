@@ -41,6 +41,10 @@ impl Place {
         Self { node, addresses, mtu, has_direct_routes, own: None }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.node
+    }
+
     /// What an administrator wants said in place of it.
     fn overwritten(&self, family: Family) -> Option<IpAddr> {
         self.own.as_ref().and_then(|it| paths::public_wanted(it, family))
@@ -65,6 +69,7 @@ impl State {
             public: families.iter().filter_map(|it| public(*it)).collect(),
             local: families.iter().filter_map(|it| of(*it)).collect(),
             keys: self.keys.clone(),
+            heard: self.heard.clone(),
             has_direct_routes: self.place.has_direct_routes,
             surroundings: self.surroundings.clone(),
         };
@@ -89,7 +94,8 @@ impl State {
             return Ok(());
         }
         (self.peers, self.place.own) = (peers, own);
-        self.is_converged = false;
+        (self.is_converged, self.knows_peers) = (false, true);
+        self.tell_speaker();
         self.converge()?;
         self.is_converged = true;
         Ok(())

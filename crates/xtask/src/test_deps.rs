@@ -33,6 +33,8 @@ const UNPACKED: &[(&str, &str)] = &[
     ("usr/lib/cni/ptp", "containernetworking-plugins"),
     ("usr/sbin/runc", "runc"),
     ("usr/bin/docker-registry", "docker-registry"),
+    ("usr/sbin/bird", "bird2"),
+    ("usr/lib/x86_64-linux-gnu/libssh-gcrypt.so.4", "libssh-gcrypt-4"),
     ("usr/bin/etcd", "etcd-server"),
     ("usr/bin/etcdctl", "etcd-client"),
     ("usr/sbin/nginx", "nginx"),

@@ -27,6 +27,7 @@ pub(crate) mod store;
 pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod version;
+pub(crate) mod ways;
 
 use anyhow::{Context as _, Result};
 

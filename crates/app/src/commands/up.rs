@@ -24,6 +24,7 @@ use super::network::{
     parse_service_cidrs,
 };
 use super::next_steps;
+use super::ways;
 use crate::api_server::{ApiServer, PATIENCE, Settings, serve_on};
 use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
@@ -92,12 +93,8 @@ pub(crate) struct Flags {
     /// How the node serves Services
     #[arg(long, value_name = "MODE", default_value = "nftables", value_parser = backends::mode)]
     proxy_mode: &'static backends::Mode,
-    /// How pods of this node and of others reach each other; `none`: not at all
-    #[arg(long, value_name = "NAME", default_value = network::VXLAN, value_parser = network::path_named)]
-    network: &'static str,
-    /// Without a tunnel where no router is between; for all nodes of the cluster alike
-    #[arg(long)]
-    direct_routes: bool,
+    #[command(flatten)]
+    ways: ways::Flags,
     /// Simulated nodes beside it
     #[arg(long, value_name = "N", default_value_t = 0)]
     simulate: usize,
@@ -174,10 +171,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     if let Some(pods) = flags.pod_cidr.as_ref().filter(|_| flags.simulate > 0) {
         PodNetwork::of(pods)?;
     }
-    if flags.direct_routes {
-        let result = network::validate_direct_routes(flags.network).map_err(anyhow::Error::msg);
-        result.context("--direct-routes")?;
-    }
+    flags.ways.validate()?;
     flags.names.validate(flags.bind_address)?;
     flags.api.runtime_config(control_plane::FOLLOWED)?;
     flags.api.admission(&flags.component.gates())?;
@@ -451,14 +445,12 @@ fn open_machine(
     let Some(node) = cluster.node.as_ref().filter(|_| flags.node == NodeKind::Embedded) else {
         return Ok(None);
     };
-    let settings = node::Settings {
+    let settings = flags.ways.set(node::Settings {
         proxy_mode: flags.proxy_mode,
-        network: flags.network,
-        has_direct_routes: flags.direct_routes,
         allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
         gates: flags.component.gates(),
         ..node::Settings::new(cluster, node)
-    };
+    })?;
     let network = node::open_network(&settings, data.path())?;
     Ok(Some(Machine { settings, network }))
 }

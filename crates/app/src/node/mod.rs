@@ -68,6 +68,7 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
         addresses: settings.node_addresses(&[]),
         backend: settings.network.to_owned(),
         has_direct_routes: settings.has_direct_routes,
+        bgp: settings.bgp.clone(),
         bridge: settings.bridge.clone(),
         ranges: ranges.map(|(node, cluster)| PodRange { node: *node, cluster: *cluster }).collect(),
         directory: data_dir.join("network"),

@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) network: &'static str,
     /// Without a tunnel where no router is between.
     pub(crate) has_direct_routes: bool,
+    /// How routes are told and heard, where the way between nodes does.
+    pub(crate) bgp: network::Bgp,
     pub(crate) allowed_unsafe_sysctls: Vec<Pattern>,
     pub(crate) gates: Gates,
 }
@@ -53,6 +55,7 @@ impl Settings {
             proxy_mode: backends::DEFAULT,
             network: network::NONE,
             has_direct_routes: false,
+            bgp: network::Bgp::default(),
             allowed_unsafe_sysctls: Vec::new(),
             gates: Gates::default(),
         }

@@ -154,7 +154,7 @@ impl Kernel {
     }
 
     /// A file that names the namespace.
-    fn namespace(&self) -> PathBuf {
+    pub(crate) fn namespace(&self) -> PathBuf {
         self.namespace.path()
     }
 

@@ -135,6 +135,24 @@ impl Route {
 }
 
 impl KernelState {
+    /// With the ways to other nodes that are there, whoever they lead to.
+    pub(crate) fn with_ways_of(mut self, actual: &Self) -> Self {
+        let is_tunnel = |it: &Link| match it.kind {
+            LinkKind::Vxlan { .. } | LinkKind::Ipip { .. } | LinkKind::Wireguard(_) => true,
+            LinkKind::Bridge | LinkKind::Pod { .. } => false,
+        };
+        for (name, link) in actual.links.iter().filter(|it| is_tunnel(it.1)) {
+            self.links.entry(name.clone()).or_insert_with(|| link.clone());
+        }
+        let leads_away = |it: &&Route| match &it.next {
+            Next::Gateway(_) | Next::Onlink { .. } => true,
+            Next::Link { name, .. } => actual.links.get(name).is_some_and(is_tunnel),
+            Next::Nowhere => false,
+        };
+        self.routes.extend(actual.routes.iter().filter(leads_away).cloned());
+        self
+    }
+
     /// The part that is of one link: what changes when its pod comes.
     pub(crate) fn of_link(mut self, name: &str) -> Self {
         self.links.retain(|it, _| it == name);

@@ -267,6 +267,17 @@ fn a_tunnel_is_made_before_it_is_up_and_then_knows_who_is_behind_it() {
 }
 
 #[test]
+fn ways_that_are_there_are_kept_where_nobody_knows_better() {
+    let mut actual = with_tunnel(vxlan(1));
+    let next = Next::Gateway(ip("192.0.2.8"));
+    actual.routes.insert(Route { destination: "10.0.8.0/24".parse().unwrap(), next });
+    check(&actual, &desired().with_ways_of(&actual), &[]);
+    // What else is too much goes.
+    actual.links.insert("stray".into(), link(LinkKind::Pod { end: None }));
+    check(&actual, &desired().with_ways_of(&actual), &["delete stray"]);
+}
+
+#[test]
 fn what_a_tunnel_forgets_it_is_told_again() {
     let wanted = with_tunnel(vxlan(1));
     let check_link = |damage: fn(&mut Link), expected: &[&str]| {

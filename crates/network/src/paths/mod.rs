@@ -10,6 +10,7 @@ mod flannel;
 mod host_gw;
 mod ipip;
 mod none;
+mod routed;
 #[cfg(test)]
 mod shown;
 mod vxlan;
@@ -39,6 +40,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Whether it has a tunnel that nodes without a router between can do without.
     fn can_be_direct(&self) -> bool {
+        false
+    }
+
+    /// Whether its ways are told by BGP.
+    fn speaks_bgp(&self) -> bool {
         false
     }
 
@@ -120,12 +126,19 @@ impl Way {
 }
 
 /// Alphabetical.
-pub(crate) const ALL: &[&dyn Backend] =
-    &[&host_gw::HostGw, &ipip::Ipip, &none::NoPath, &vxlan::Vxlan, &wireguard::Wireguard];
+pub(crate) const ALL: &[&dyn Backend] = &[
+    &host_gw::HostGw,
+    &ipip::Ipip,
+    &none::NoPath,
+    &routed::Routed,
+    &vxlan::Vxlan,
+    &wireguard::Wireguard,
+];
 
 pub const HOST_GW: &str = "host-gw";
 pub const IPIP: &str = "ipip";
 pub const NONE: &str = "none";
+pub const ROUTED: &str = "routed";
 pub const VXLAN: &str = "vxlan";
 pub const WIREGUARD: &str = "wireguard";
 
@@ -162,7 +175,7 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).unwrap().name(), name);
         }
-        let expected = "there is no pod network \"pigeons\": it is one of host-gw, ipip, none, vxlan, wireguard";
+        let expected = "there is no pod network \"pigeons\": it is one of host-gw, ipip, none, routed, vxlan, wireguard";
         assert_eq!(find("pigeons").unwrap_err(), expected);
     }
 

@@ -14,6 +14,7 @@ mod nodes;
 mod paths;
 mod places;
 mod restart;
+mod routed;
 mod router_advertisements;
 mod speed;
 mod switch;

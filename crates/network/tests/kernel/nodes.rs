@@ -57,6 +57,22 @@ fn a_peer_that_goes_takes_its_routes_along_and_others_keep_theirs() {
 }
 
 #[test]
+fn a_start_keeps_the_ways_until_it_is_known_who_is_there() {
+    let Some(switch) = Switch::start() else { return };
+    let [mut one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));
+    introduce(&[&one, &two]);
+    let (a, b) = (one.attach("a"), two.attach("b"));
+    [&a, &b].into_iter().for_each(serve);
+    let before = one.routes().routes().unwrap();
+    one.open();
+    assert_eq!(one.routes().routes().unwrap(), before);
+    check(&a, &b);
+    check(&b, &a);
+    one.set_peers(&[]);
+    assert_ne!(one.routes().routes().unwrap(), before);
+}
+
+#[test]
 fn a_peer_that_moves_is_followed() {
     let Some(switch) = Switch::start() else { return };
     let [one, two] = [1, 2].map(|it| switch.add_node(it, HOST_GW));

@@ -135,6 +135,7 @@ impl Node {
             addresses: Vec::new(),
             backend: NONE.into(),
             has_direct_routes: false,
+            bgp: network::Bgp::default(),
             bridge: "xebec0".into(),
             ranges: ranges(self.families),
             directory: self.directory.path().join("network"),

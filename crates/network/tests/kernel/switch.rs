@@ -13,7 +13,7 @@ use linux::netlink::route::{
 };
 use linux::network_namespace::NetworkNamespace;
 use linux::sysctl;
-use network::{Config, LeftOut, Network, Peer};
+use network::{Bgp, Config, LeftOut, Network, Peer};
 use node_api::network::Attachment;
 use node_api::{PodNetwork as _, SandboxId};
 
@@ -47,6 +47,7 @@ pub(crate) struct Member {
     families: Families,
     backend: String,
     has_direct_routes: bool,
+    bgp: Bgp,
     network: Option<Network>,
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) directory: tempfile::TempDir,
@@ -133,6 +134,7 @@ impl Switch {
             families,
             backend,
             has_direct_routes,
+            bgp: Bgp::default(),
             network,
             runtime,
             directory,
@@ -201,6 +203,7 @@ impl Member {
             addresses: self.addresses(),
             backend: self.backend.clone(),
             has_direct_routes: self.has_direct_routes,
+            bgp: self.bgp.clone(),
             bridge: "xebec0".into(),
             ranges: match self.families {
                 Families::V4 => vec![v4],
@@ -211,6 +214,18 @@ impl Member {
             settings: self.directory.path().to_owned(),
             mtu: None,
         }
+    }
+
+    /// Starts anew, and speaks BGP so.
+    pub(crate) fn speak(&mut self, bgp: Bgp) {
+        self.bgp = bgp;
+        self.open();
+    }
+
+    /// Returns when no peer is left out.
+    pub(crate) fn wait_for_all(&self) {
+        let mut left_out = self.network().left_out();
+        self.runtime.block_on(left_out.wait_for(Vec::is_empty)).unwrap();
     }
 
     /// Also what a restart is.

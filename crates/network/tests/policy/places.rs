@@ -125,6 +125,7 @@ impl Node {
             node: node_name(n),
             addresses: addresses(n).into(),
             has_direct_routes: false,
+            bgp: network::Bgp::default(),
             backend: HOST_GW.to_owned(),
             bridge: "xebec0".into(),
             ranges: vec![

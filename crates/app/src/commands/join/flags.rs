@@ -11,6 +11,7 @@ use service_proxy::backends;
 use crate::cluster::{Cluster, ContainerRuntime, Name};
 use crate::commands::network::{Addresses, parse_addresses};
 use crate::commands::up::{parse_container_runtime, parse_sysctl_pattern};
+use crate::commands::ways;
 use crate::joining::{JoinToken, Target, parse_pin};
 use crate::{component, data_dir};
 
@@ -59,12 +60,8 @@ pub(crate) struct Flags {
     /// How the node serves Services
     #[arg(long, value_name = "MODE", default_value = "nftables", value_parser = backends::mode)]
     pub(super) proxy_mode: &'static backends::Mode,
-    /// How pods of this node and of others reach each other: as the cluster's other nodes
-    #[arg(long, value_name = "NAME", default_value = network::VXLAN, value_parser = network::path_named)]
-    pub(super) network: &'static str,
-    /// Reach nodes on a network of this machine without the tunnel: as the cluster's other nodes
-    #[arg(long)]
-    pub(super) direct_routes: bool,
+    #[command(flatten)]
+    pub(super) ways: ways::Flags,
     /// Go to the background once the node is ready
     #[arg(long)]
     pub(super) detach: bool,

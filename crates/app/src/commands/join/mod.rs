@@ -56,6 +56,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
 fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
     let directory = directory(flags)?;
     data_dir::validate(&directory)?;
+    flags.ways.validate()?;
     node::check_requirements()?;
     let given = flags.node_ip.as_ref().map(|it| it.0.clone()).unwrap_or_default();
     ensure!(

@@ -90,14 +90,12 @@ pub(super) async fn start(
     credentials.renew(kubelet, &client, vec![https], tasks);
 
     progress.waiting("starting the node");
-    let settings = node::Settings {
+    let settings = flags.ways.set(node::Settings {
         proxy_mode: flags.proxy_mode,
-        network: flags.network,
-        has_direct_routes: flags.direct_routes,
         allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
         gates: flags.component.gates(),
         ..node::Settings::new(&cluster, node)
-    };
+    })?;
     let ranges: Vec<IpAddr> = cluster.pod_cidrs.all().iter().map(|it| it.network()).collect();
     let addresses = settings.node_addresses(&ranges);
     let serving = serving(&credentials, &addresses)?;

@@ -117,6 +117,7 @@ impl State {
             proxy_mode: backends::DEFAULT,
             network: network::NONE,
             has_direct_routes: false,
+            bgp: network::Bgp::default(),
             cgroup_root: self.cgroup_root.clone(),
             kubelet_port: 0,
             container_runtime: self.container_runtime.clone(),
