@@ -42,9 +42,7 @@ fn until(cluster: &Cluster, from: &str, is_answered: bool) {
     assert!(is_so, "{from} {} answered", if is_answered { "is not" } else { "is" });
 }
 
-#[test]
-fn policies_hold_from_the_first_packet_and_are_explained() {
-    let Some(mut cluster) = Cluster::start() else { return };
+fn serve_friend_and_stranger(cluster: &Cluster) {
     cluster.apply("web.yaml", &deployment("web", 1, ""));
     cluster.ok(&["expose", "deploy", "web", "--port=80", "--target-port=8080"]);
     for name in ["friend", "stranger"] {
@@ -52,6 +50,12 @@ fn policies_hold_from_the_first_packet_and_are_explained() {
         cluster.wait_ready(&format!("app={name}"), 1);
     }
     cluster.wait_served("web", 1);
+}
+
+#[test]
+fn policies_hold_from_the_first_packet_and_are_explained() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    serve_friend_and_stranger(&cluster);
     until(&cluster, "stranger", true);
 
     let written = cluster.run(&["apply", "-f", &cluster.file("deny.yaml", DENY)]);
@@ -97,4 +101,66 @@ fn policies_hold_from_the_first_packet_and_are_explained() {
     cluster.kill();
     cluster.up();
     assert!(!get(&cluster, "stranger"));
+}
+
+/// As much of the kind as is read.
+const DEFINITION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: clusternetworkpolicies.policy.networking.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, for tests"}
+spec:
+  group: policy.networking.k8s.io
+  scope: Cluster
+  names: {kind: ClusterNetworkPolicy, plural: clusternetworkpolicies, shortNames: [cnp]}
+  versions:
+  - name: v1alpha2
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"#;
+
+const CLUSTER_POLICY: &str = "
+apiVersion: policy.networking.k8s.io/v1alpha2
+kind: ClusterNetworkPolicy
+metadata: {name: keep-out}
+spec:
+  tier: Admin
+  priority: 10
+  subject: {namespaces: {matchLabels: {kubernetes.io/metadata.name: default}}}
+  ingress:
+  - action: Deny
+    from: [{pods: {namespaceSelector: {}, podSelector: {matchLabels: {app: stranger}}}}]
+";
+
+#[test]
+fn policies_of_the_cluster_hold_while_their_kind_is_there() {
+    let Some(cluster) = Cluster::start() else { return };
+    serve_friend_and_stranger(&cluster);
+    until(&cluster, "stranger", true);
+    cluster.apply("definition.yaml", DEFINITION);
+    cluster.ok(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/clusternetworkpolicies.policy.networking.k8s.io",
+    ]);
+    cluster.apply("keep-out.yaml", CLUSTER_POLICY);
+    until(&cluster, "stranger", false);
+    assert!(get(&cluster, "friend"));
+    // No NetworkPolicy lets in whom the cluster keeps out.
+    cluster.apply("allow.yaml", ALLOW);
+    until(&cluster, "friend", true);
+    assert!(!get(&cluster, "stranger"));
+    let asked = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"];
+    let web = cluster.ok(&asked);
+    let mut command = cluster.host.command(env!("CARGO_BIN_EXE_xebec"));
+    command.args(["netpol", "why", "stranger", &format!("{web}:8080"), "--kubeconfig"]);
+    let why = ran(command.arg(cluster.path("data/kubeconfig")).output().unwrap());
+    let expected = "ingress: denied by ClusterNetworkPolicy keep-out, spec.ingress[0]";
+    assert!(!why.is_ok && why.stdout.contains(expected), "{}", why.stdout);
+    cluster.ok(&["delete", "networkpolicy", "--all"]);
+    cluster.ok(&["delete", "crd", "clusternetworkpolicies.policy.networking.k8s.io"]);
+    until(&cluster, "stranger", true);
 }

@@ -96,6 +96,7 @@ fn the_pod_network_reads_where_pods_are_and_what_policies_say_and_writes_nothing
             assert!(allows(verb, "", resource), "{verb} {resource}");
         }
         assert!(allows(verb, "networking.k8s.io", "networkpolicies"), "{verb}");
+        assert!(allows(verb, "policy.networking.k8s.io", "clusternetworkpolicies"), "{verb}");
         assert!(allows(verb, "discovery.k8s.io", "endpointslices"), "{verb}");
     }
     assert!(!allows("get", "", "secrets") && !allows("get", "", "nodes/proxy"));

@@ -13,6 +13,16 @@
 //! egress-policy-7:  destination in @pods-3, protocol and port in @ports-4: accept
 //! ```
 //!
+//! Where rules of ClusterNetworkPolicies hold for the pod, those of the tier Admin come first, and
+//! those of Baseline stand where no NetworkPolicy isolates it. They are written into the chains of
+//! the group, since whom they pass traffic on to is of the group:
+//!
+//! ```text
+//! egress-group-N:       destination in @pods-5: drop / accept / goto egress-group-N-rest
+//!                       goto egress-group-N-rest
+//! egress-group-N-rest:  jump egress-policy-7, drop         or rules of Baseline, accept
+//! ```
+//!
 //! After Services (priority filter): what is asked at an address without endpoints is refused by
 //! them, and addresses are translated by then.
 
@@ -22,11 +32,11 @@ use linux::netlink::nftables::draft::types;
 use linux::netlink::nftables::expression::{Base, Comparison, ct_state};
 use linux::netlink::nftables::{
     Chain, ChainKind, Draft, Expression, Field, Hook, HookPoint, Register, Rule, Set, Value,
-    priority,
+    Verdict, priority,
 };
 use stdx::Family;
 
-use super::model::{Direction, Protocol};
+use super::model::{Action, Direction, Protocol};
 use super::terms::Term;
 
 /// Every isolated pod's address with itself.
@@ -126,7 +136,7 @@ fn amid(draft: Draft) -> Rule {
             comparison: Comparison::NotEqual,
             value: Value::raw(&[SYN]),
         },
-        Expression::Verdict(linux::netlink::nftables::Verdict::Drop),
+        Expression::Verdict(Verdict::Drop),
     ]);
     rule
 }
@@ -138,8 +148,7 @@ pub(super) struct Asked {
     pub(super) ports: Option<Vec<(&'static str, bool)>>,
 }
 
-/// The chain of a policy, and one for each rule that has several peers and several ports: there
-/// both together would be as many as their product.
+/// The chain of a policy.
 pub(super) fn of_policy(
     family: Family,
     direction: Direction,
@@ -147,54 +156,144 @@ pub(super) fn of_policy(
     rules: &[Asked],
 ) -> Vec<(String, Chain)> {
     let name = policy(direction, slot);
-    let peer_field = match direction {
-        Direction::Ingress => Field::Source,
-        Direction::Egress => Field::Destination,
-    };
-    let draft =
-        |index: usize| Rule::draft(family, format!("{label} {}[{index}]", direction.name()));
-    let has_peer = |draft: Draft, set: &&'static str| draft.is_in(set, &[peer_field]);
-    let has_port = |draft: Draft, (set, is_named): &(&'static str, bool)| {
-        draft.is_in(set, if *is_named { SERVER } else { PORT })
-    };
     let mut own = Vec::new();
     let mut chains = Vec::new();
-    for (index, rule) in rules.iter().enumerate() {
-        match (&rule.peers, &rule.ports) {
-            (None, None) => own.push(draft(index).accept()),
-            (Some(peers), None) => {
-                own.extend(peers.iter().map(|it| has_peer(draft(index), it).accept()));
-            }
-            (None, Some(ports)) => {
-                own.extend(ports.iter().map(|it| has_port(draft(index), it).accept()));
-            }
-            (Some(peers), Some(ports)) if peers.len().min(ports.len()) <= 1 => {
-                for peer in peers {
-                    let both = |it| has_port(has_peer(draft(index), peer), it).accept();
-                    own.extend(ports.iter().map(both));
-                }
-            }
-            (Some(peers), Some(ports)) => {
-                let inner = format!("{name}-{index}");
-                own.extend(ports.iter().map(|it| has_port(draft(index), it).jump(&*inner)));
-                let rules = peers.iter().map(|it| has_peer(draft(index), it).accept());
-                chains.push((inner, Chain::of(rules.collect())));
-            }
-        }
+    for (index, asked) in rules.iter().enumerate() {
+        let label = format!("{label} {}[{index}]", direction.name());
+        let inner = format!("{name}-{index}");
+        let matching = Matching { family, direction, label: &label, inner: &inner };
+        own.extend(matching.rules(asked, &Verdict::Accept, &mut chains));
     }
     chains.push((name, Chain::of(own)));
     chains
 }
 
-/// What none of the policies allows is dropped.
-pub(super) fn of_group<'a>(
+/// What is to match, in which direction.
+struct Matching<'a> {
     family: Family,
     direction: Direction,
-    policies: impl Iterator<Item = (u32, &'a str)>,
-) -> Chain {
-    let jump =
-        |(slot, label): (u32, &str)| Rule::draft(family, label).jump(policy(direction, slot));
-    let mut rules: Vec<Rule> = policies.map(jump).collect();
-    rules.push(Rule::draft(family, "none of its policies allows it").drop());
-    Chain::of(rules)
+    label: &'a str,
+    /// The name of a chain, if one is needed.
+    inner: &'a str,
+}
+
+impl Matching<'_> {
+    /// One chain more where there are several peers and several ports: there both together would be
+    /// as many as their product.
+    fn rules(
+        &self,
+        asked: &Asked,
+        verdict: &Verdict,
+        chains: &mut Vec<(String, Chain)>,
+    ) -> Vec<Rule> {
+        let draft = || Rule::draft(self.family, self.label);
+        let end = |draft: Draft| decided(draft, verdict);
+        match (&asked.peers, &asked.ports) {
+            (None, None) => vec![end(draft())],
+            (Some(peers), None) => peers.iter().map(|it| end(self.has_peer(draft(), it))).collect(),
+            (None, Some(ports)) => ports.iter().map(|it| end(has_port(draft(), it))).collect(),
+            (Some(peers), Some(ports)) if peers.len().min(ports.len()) <= 1 => {
+                let of_peer = |peer: &&'static str| {
+                    let both = |port| end(has_port(self.has_peer(draft(), peer), port));
+                    ports.iter().map(both).collect::<Vec<_>>()
+                };
+                peers.iter().flat_map(of_peer).collect()
+            }
+            (Some(peers), Some(ports)) => {
+                let rules = peers.iter().map(|it| end(self.has_peer(draft(), it)));
+                chains.push((self.inner.to_owned(), Chain::of(rules.collect())));
+                ports.iter().map(|it| has_port(draft(), it).jump(self.inner)).collect()
+            }
+        }
+    }
+
+    fn has_peer(&self, draft: Draft, set: &'static str) -> Draft {
+        let field = match self.direction {
+            Direction::Ingress => Field::Source,
+            Direction::Egress => Field::Destination,
+        };
+        draft.is_in(set, &[field])
+    }
+}
+
+fn has_port(draft: Draft, (set, is_named): &(&'static str, bool)) -> Draft {
+    draft.is_in(set, if *is_named { SERVER } else { PORT })
+}
+
+fn decided(draft: Draft, verdict: &Verdict) -> Rule {
+    match verdict {
+        Verdict::Drop => draft.drop(),
+        Verdict::Goto(chain) => draft.goto(chain.as_str()),
+        Verdict::Jump(chain) => draft.jump(chain.as_str()),
+        Verdict::Accept | Verdict::Return => draft.accept(),
+    }
+}
+
+/// A rule of a ClusterNetworkPolicy that holds for a group.
+pub(super) struct Tiered {
+    pub(super) label: String,
+    pub(super) action: Action,
+    pub(super) asked: Asked,
+}
+
+/// All that holds for the pods of a group, in the order in which it is asked.
+#[derive(Default)]
+pub(super) struct GroupRules {
+    pub(super) admin: Vec<Tiered>,
+    /// The slots and names of NetworkPolicies.
+    pub(super) policies: Vec<(u32, String)>,
+    /// Where there are no NetworkPolicies.
+    pub(super) baseline: Vec<Tiered>,
+}
+
+/// The chain of a group comes last, after those that it needs.
+pub(super) fn of_group(
+    family: Family,
+    direction: Direction,
+    slot: u32,
+    rules: &GroupRules,
+) -> Vec<(String, Chain)> {
+    let name = group(direction, slot);
+    let tier = |all: &[Tiered], prefix: &str, pass: &Verdict, chains: &mut Vec<(String, Chain)>| {
+        let mut own = Vec::new();
+        for (index, it) in all.iter().enumerate() {
+            let verdict = match it.action {
+                Action::Accept => &Verdict::Accept,
+                Action::Deny => &Verdict::Drop,
+                Action::Pass => pass,
+            };
+            let inner = format!("{prefix}-{index}");
+            let matching = Matching { family, direction, label: &it.label, inner: &inner };
+            own.extend(matching.rules(&it.asked, verdict, chains));
+        }
+        own
+    };
+    let rest = match rules.admin.is_empty() {
+        true => name.clone(),
+        false => format!("{name}-rest"),
+    };
+    let mut chains = Vec::new();
+    let last = if rules.policies.is_empty() {
+        let prefix = format!("{name}-baseline");
+        let mut own = tier(&rules.baseline, &prefix, &Verdict::Accept, &mut chains);
+        own.push(Rule::draft(family, "nothing forbids it").accept());
+        own
+    } else {
+        let jump = |(slot, label): &(u32, String)| {
+            Rule::draft(family, label.as_str()).jump(policy(direction, *slot))
+        };
+        let mut own: Vec<Rule> = rules.policies.iter().map(jump).collect();
+        // What none of the policies allows is dropped.
+        own.push(Rule::draft(family, "none of its policies allows it").drop());
+        own
+    };
+    chains.push((rest.clone(), Chain::of(last)));
+    if !rules.admin.is_empty() {
+        let prefix = format!("{name}-admin");
+        let pass = Verdict::Goto(rest.clone());
+        let mut own = tier(&rules.admin, &prefix, &pass, &mut chains);
+        own.push(Rule::draft(family, "it is not the administrator's to say").goto(rest));
+        chains.push((name, Chain::of(own)));
+    }
+    chains
 }

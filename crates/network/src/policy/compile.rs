@@ -58,11 +58,11 @@ fn peer(namespace: &str, peer: &NetworkPolicyPeer) -> Option<Peer> {
         }
     };
     let pods = peer.pod_selector.as_ref().map(selector).unwrap_or_default();
-    Some(Peer::Pods(Selected { namespaces, pods }))
+    Some(Peer::Pods(Selected { namespaces, pods, has_hosts: true }))
 }
 
 /// Values that were stored before they were checked stay what they are: no pod has such labels.
-fn selector(selector: &LabelSelector) -> Labels {
+pub(super) fn selector(selector: &LabelSelector) -> Labels {
     let mut requirements = Vec::new();
     for (key, value) in selector.match_labels.iter().flatten() {
         requirements.push(Requirement::In(key.clone(), vec![value.clone()]));
@@ -91,7 +91,7 @@ fn ranges(block: &IPBlock) -> Option<Ranges> {
 }
 
 /// Also with bits behind the prefix, as such were stored once.
-fn cidr(text: &str) -> Option<Cidr> {
+pub(super) fn cidr(text: &str) -> Option<Cidr> {
     let (address, length) = text.split_once('/')?;
     Cidr::containing(address.parse::<IpAddr>().ok()?, length.parse().ok()?)
 }

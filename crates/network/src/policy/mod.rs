@@ -6,6 +6,8 @@
 
 mod anchors;
 mod chains;
+pub mod cluster;
+mod clusterwide;
 pub mod compile;
 mod enforcer;
 pub mod model;

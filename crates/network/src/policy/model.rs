@@ -90,6 +90,52 @@ impl Policy {
     }
 }
 
+/// A ClusterNetworkPolicy, compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterPolicy {
+    pub tier: Tier,
+    /// Lower ones are asked first.
+    pub priority: u16,
+    /// Whom it is about.
+    pub subject: Selected,
+    /// In the order in which they are asked; none: it says nothing in this direction.
+    pub ingress: Vec<ClusterRule>,
+    pub egress: Vec<ClusterRule>,
+}
+
+impl ClusterPolicy {
+    pub fn rules(&self, direction: Direction) -> &[ClusterRule] {
+        match direction {
+            Direction::Ingress => &self.ingress,
+            Direction::Egress => &self.egress,
+        }
+    }
+}
+
+/// Before NetworkPolicies, or after them for pods that none of them isolates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    Admin,
+    Baseline,
+}
+
+/// The first that matches decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRule {
+    pub action: Action,
+    /// Which of the policy's it is, from 0: some are left out.
+    pub index: usize,
+    pub matching: Rule,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Accept,
+    Deny,
+    /// Others decide: NetworkPolicies after the tier Admin, and nobody after Baseline.
+    Pass,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     Ingress,
@@ -107,7 +153,7 @@ impl Direction {
     }
 }
 
-/// What it allows: who is one of the peers, on what is one of the ports.
+/// Which traffic it is about: whose peer is one of these, on one of these ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// `None`: everybody.
@@ -127,6 +173,8 @@ pub enum Peer {
 pub struct Selected {
     pub namespaces: Namespaces,
     pub pods: Labels,
+    /// Pods on their node's network are among them, as that node's addresses.
+    pub has_hosts: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,11 +186,14 @@ pub enum Namespaces {
 impl Selected {
     pub fn matches(&self, namespace: (&str, &Pairs), pod: &Pairs) -> bool {
         let (name, labels) = namespace;
-        let has_namespace = match &self.namespaces {
+        self.has_namespace(name, labels) && matches(&self.pods, pod)
+    }
+
+    pub fn has_namespace(&self, name: &str, labels: &Pairs) -> bool {
+        match &self.namespaces {
             Namespaces::One(it) => it == name,
             Namespaces::Labeled(it) => matches(it, labels),
-        };
-        has_namespace && matches(&self.pods, pod)
+        }
     }
 }
 

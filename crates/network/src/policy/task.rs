@@ -21,6 +21,8 @@ use node_api::{ClusterId, PodRef, SandboxId};
 use stdx::{Backoff, Family, error_chain};
 use tokio::sync::Notify;
 
+use super::cluster::ClusterPolicyView;
+use super::clusterwide::{Clusterwide, DefinitionView};
 use super::enforcer::{self, Enforcer, Error};
 use super::state::State;
 use super::strangers::Strangers;
@@ -52,6 +54,9 @@ struct Dirty {
 struct What {
     pods: BTreeSet<ObjectKey>,
     policies: BTreeSet<ObjectKey>,
+    cluster_policies: BTreeSet<String>,
+    /// Of cluster policies.
+    definition: bool,
     namespaces: BTreeSet<ObjectKey>,
     nodes: BTreeSet<ObjectKey>,
     name_servers: bool,
@@ -166,13 +171,19 @@ impl Gate for Policies {
 struct Observer {
     pods: Indexer<PodView>,
     policies: Indexer<PolicyView>,
+    clusterwide: Arc<Clusterwide>,
     namespaces: Indexer<NamespaceView>,
     nodes: Indexer<NodeView>,
     slices: Indexer<EndpointSlice>,
 }
 
 impl Observer {
-    fn tell(&self, what: What, state: &mut State) {
+    fn tell(&self, mut what: What, state: &mut State) {
+        if what.definition {
+            self.clusterwide.heed_definition();
+            what.cluster_policies.extend(self.clusterwide.names());
+            what.cluster_policies.extend(state.cluster_policy_names());
+        }
         for key in &what.namespaces {
             let labels = self.namespaces.get(key).map(|it| it.meta.labels.clone());
             state.set_namespace(&key.name, labels);
@@ -187,6 +198,10 @@ impl Observer {
         // Policies first: a pod that comes with its policy never is without.
         for key in &what.policies {
             state.set_policy(key, self.policies.get(key).map(|it| it.policy.clone()));
+        }
+        for name in &what.cluster_policies {
+            let policy = self.clusterwide.get(name).map(|it| it.policy.clone());
+            state.set_cluster_policy(name, policy);
         }
         for key in &what.pods {
             state.set_pod(key, self.pods.get(key).map(|it| it.pod.clone()));
@@ -207,6 +222,8 @@ impl Observer {
                 .chain(state.namespace_names().into_iter().map(cluster))
                 .collect(),
             nodes: nodes.chain(state.node_names().into_iter().map(cluster)).collect(),
+            cluster_policies: BTreeSet::new(),
+            definition: true,
             name_servers: true,
         }
     }
@@ -217,18 +234,27 @@ impl Observer {
 struct Caches {
     pods: Arc<SharedInformer<PodView>>,
     policies: Arc<SharedInformer<PolicyView>>,
+    clusterwide: Arc<Clusterwide>,
     namespaces: Arc<SharedInformer<NamespaceView>>,
     nodes: Arc<SharedInformer<NodeView>>,
     slices: Arc<SharedInformer<EndpointSlice>>,
 }
 
 impl Caches {
-    fn of(factory: &Factory, dirty: &Arc<Dirty>) -> Self {
+    fn of(factory: &Arc<Factory>, dirty: &Arc<Dirty>) -> Self {
         let in_kube_system =
             Selection { namespace: DNS_NAMESPACE.to_owned(), ..Selection::default() };
+        let clusterwide = Clusterwide::new(
+            factory,
+            note(dirty, |what, _: &DefinitionView| what.definition = true),
+            note(dirty, |what, it: &ClusterPolicyView| {
+                what.cluster_policies.insert(it.key.name.clone());
+            }),
+        );
         let caches = Self {
             pods: factory.informer(),
             policies: factory.informer(),
+            clusterwide: Arc::new(clusterwide),
             namespaces: factory.informer(),
             nodes: factory.informer(),
             slices: factory.informer_of(in_kube_system),
@@ -255,6 +281,7 @@ impl Caches {
         Observer {
             pods: self.pods.indexer(),
             policies: self.policies.indexer(),
+            clusterwide: self.clusterwide.clone(),
             namespaces: self.namespaces.indexer(),
             nodes: self.nodes.indexer(),
             slices: self.slices.indexer(),
@@ -263,6 +290,7 @@ impl Caches {
 
     async fn are_whole(&self) {
         self.policies.wait_for_sync().await;
+        self.clusterwide.is_whole().await;
         self.pods.wait_for_sync().await;
         self.namespaces.wait_for_sync().await;
         self.nodes.wait_for_sync().await;

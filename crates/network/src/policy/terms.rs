@@ -146,7 +146,12 @@ impl Terms {
     }
 
     /// Those that select the pod.
-    pub(super) fn selecting(&self, namespace: (&str, &Pairs), labels: &Pairs) -> Vec<TermId> {
+    pub(super) fn selecting(
+        &self,
+        namespace: (&str, &Pairs),
+        labels: &Pairs,
+        is_on_host_network: bool,
+    ) -> Vec<TermId> {
         let (name, namespace_labels) = namespace;
         let own = self.of_namespace.get(name).map(|it| it.candidates(labels));
         let mut found: Vec<TermId> = own.into_iter().flatten().collect();
@@ -155,7 +160,9 @@ impl Terms {
         found.sort_unstable();
         found.dedup();
         found.retain(|it| match self.held.get(it).map(|it| &it.term) {
-            Some(Term::Pods(it)) => it.matches(namespace, labels),
+            Some(Term::Pods(it)) => {
+                (it.has_hosts || !is_on_host_network) && it.matches(namespace, labels)
+            }
             _ => false,
         });
         found
@@ -224,11 +231,12 @@ impl Term {
 fn text(term: &Term) -> String {
     let mut text = String::new();
     let written = match term {
-        Term::Pods(Selected { namespaces: Namespaces::One(name), pods }) => {
-            write!(text, "pods {name}: {pods}")
-        }
-        Term::Pods(Selected { namespaces: Namespaces::Labeled(namespaces), pods }) => {
-            write!(text, "pods ({namespaces}): {pods}")
+        Term::Pods(Selected { namespaces, pods, has_hosts }) => {
+            let kind = if *has_hosts { "pods and hosts" } else { "pods" };
+            match namespaces {
+                Namespaces::One(name) => write!(text, "{kind} {name}: {pods}"),
+                Namespaces::Labeled(namespaces) => write!(text, "{kind} ({namespaces}): {pods}"),
+            }
         }
         Term::Ranges(ranges) => {
             text.push_str("ranges");
@@ -284,6 +292,7 @@ mod tests {
             Term::Pods(Selected {
                 namespaces,
                 pods: apimachinery::selector::Labels::parse(pods).unwrap(),
+                has_hosts: true,
             })
         };
         let labeled =
@@ -295,7 +304,7 @@ mod tests {
         assert_eq!(terms.acquire(term(labeled(""), "!hidden")), (all, false));
         let check = |terms: &Terms, namespace: &str, team: &str, app: &str, expected: &[TermId]| {
             let namespace = (namespace, &labels(&[("team", team)]));
-            assert_eq!(terms.selecting(namespace, &labels(&[("app", app)])), expected);
+            assert_eq!(terms.selecting(namespace, &labels(&[("app", app)]), false), expected);
         };
         check(&terms, "x", "t", "a", &[own, by_namespace, all]);
         check(&terms, "y", "t", "a", &[by_namespace, all]);

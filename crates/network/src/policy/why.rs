@@ -8,7 +8,7 @@ use api::Pairs;
 use apimachinery::ObjectKey;
 use stdx::Family;
 
-use super::model::{Direction, Pod, Policy, Protocol};
+use super::model::{ClusterPolicy, Direction, Pod, Policy, Protocol};
 use super::state::{Connection, Decision, NameServer, State};
 
 /// What there is of a cluster, as far as it concerns the two.
@@ -16,6 +16,7 @@ use super::state::{Connection, Decision, NameServer, State};
 pub struct Objects {
     pub pods: BTreeMap<ObjectKey, Pod>,
     pub policies: BTreeMap<ObjectKey, Policy>,
+    pub cluster_policies: BTreeMap<String, ClusterPolicy>,
     pub namespaces: BTreeMap<String, Pairs>,
     pub nodes: BTreeMap<String, BTreeSet<IpAddr>>,
     pub name_servers: BTreeSet<NameServer>,
@@ -38,7 +39,11 @@ pub enum Reason {
 
 impl Reason {
     pub fn allows(&self) -> bool {
-        !matches!(self, Self::Decided(Decision::Denied { .. }))
+        let denies = |it: &Decision| match it {
+            Decision::NotIsolated | Decision::Allowed { .. } => false,
+            Decision::Isolated { .. } | Decision::Denied { .. } => true,
+        };
+        !matches!(self, Self::Decided(it) if denies(it))
     }
 }
 
@@ -155,6 +160,9 @@ fn state_of(objects: &Objects, node: &str) -> State {
     for (key, policy) in &objects.policies {
         state.set_policy(key, Some(policy.clone()));
     }
+    for (name, policy) in &objects.cluster_policies {
+        state.set_cluster_policy(name, Some(policy.clone()));
+    }
     state
 }
 
@@ -212,9 +220,12 @@ mod tests {
             Reason::Exempt(it) => (*it).to_owned(),
             Reason::Decided(Decision::NotIsolated) => "not isolated".to_owned(),
             Reason::Decided(Decision::Allowed { policy, rule }) => format!("{policy}[{rule}]"),
-            Reason::Decided(Decision::Denied { policies }) => {
+            Reason::Decided(Decision::Isolated { policies }) => {
                 let names: Vec<_> = policies.iter().map(ToString::to_string).collect();
                 format!("denied by {}", names.join(", "))
+            }
+            Reason::Decided(Decision::Denied { policy, rule }) => {
+                format!("denied by {policy}[{rule}]")
             }
         };
         assert_eq!((&*shown(&answer.egress), &*shown(&answer.ingress)), expected, "{ask:?}");

@@ -58,11 +58,20 @@ struct Api {
     version: u64,
 }
 
-const RESOURCES: [&str; 5] = ["endpointslices", "namespaces", "networkpolicies", "nodes", "pods"];
+const RESOURCES: [&str; 6] = [
+    "customresourcedefinitions",
+    "endpointslices",
+    "namespaces",
+    "networkpolicies",
+    "nodes",
+    "pods",
+];
+const CLUSTER_POLICIES: &str = "clusternetworkpolicies";
 
 impl Api {
     fn start() -> (Self, Server) {
-        let channels = RESOURCES.map(|it| (it, mpsc::unbounded_channel()));
+        let all = RESOURCES.into_iter().chain([CLUSTER_POLICIES]);
+        let channels = all.map(|it| (it, mpsc::unbounded_channel()));
         let (mut senders, mut receivers) = (BTreeMap::new(), BTreeMap::new());
         for (resource, (tx, rx)) in channels {
             senders.insert(resource, tx);
@@ -98,6 +107,14 @@ impl Api {
 
 fn policy(spec: Value) -> Value {
     json!({"metadata": {"namespace": "x", "name": "p"}, "spec": spec})
+}
+
+fn definition(established: &str) -> Value {
+    json!({
+        "metadata": {"name": "clusternetworkpolicies.policy.networking.k8s.io"},
+        "spec": {"versions": [{"name": "v1alpha2", "served": true}]},
+        "status": {"conditions": [{"type": "Established", "status": established}]},
+    })
 }
 
 fn pod(name: &str, address: &str) -> Value {
@@ -183,6 +200,18 @@ async fn exercise() {
     );
     wait_for(&mut nftables, "dns", Some(1)).await;
     api.send("networkpolicies", WatchEventKind::Deleted, policy(json!({})));
+    wait_for(&mut nftables, "ingress-of", None).await;
+
+    // Policies of the cluster hold while their definition is there.
+    let deny = json!({"action": "Deny", "from": [{"namespaces": {}}]});
+    let spec =
+        json!({"tier": "Admin", "priority": 1, "subject": {"namespaces": {}}, "ingress": [deny]});
+    api.put(CLUSTER_POLICIES, json!({"metadata": {"name": "all"}, "spec": spec}));
+    api.send(CLUSTER_POLICIES, WatchEventKind::Bookmark, json!({"metadata": {}}));
+    api.put("customresourcedefinitions", definition("False"));
+    api.put("customresourcedefinitions", definition("True"));
+    wait_for(&mut nftables, "ingress-of", Some(3)).await;
+    api.send("customresourcedefinitions", WatchEventKind::Deleted, definition("True"));
     wait_for(&mut nftables, "ingress-of", None).await;
     tasks.shutdown(Duration::from_secs(10)).await.unwrap();
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use apimachinery::ObjectKey;
 
 use super::State;
-use super::policies::{GroupId, PolicyId, RuleTerms};
-use crate::policy::model::{Direction, Protocol};
+use super::policies::{Content, GroupId, PolicyId, RuleTerms};
+use crate::policy::model::{Action, Direction, Protocol};
 use crate::policy::terms::{Member, Term, TermId};
 
 /// After translation: where it really goes.
@@ -23,14 +23,28 @@ pub struct Connection {
 pub enum Decision {
     NotIsolated,
     Allowed {
+        /// One of the cluster has no namespace.
         policy: ObjectKey,
         /// From 0.
         rule: usize,
     },
     /// By these policies it is isolated, and none allows it.
-    Denied {
+    Isolated {
         policies: Vec<ObjectKey>,
     },
+    /// A rule of a policy of the cluster denies it.
+    Denied {
+        policy: ObjectKey,
+        rule: usize,
+    },
+}
+
+/// The same of policies by their numbers.
+enum Verdict {
+    NotIsolated,
+    Allowed(PolicyId, usize),
+    Isolated,
+    Denied(PolicyId, usize),
 }
 
 impl State {
@@ -45,21 +59,32 @@ impl State {
 
     /// In one direction alone.
     pub fn allows_at(&self, connection: &Connection, direction: Direction) -> bool {
-        self.group_of(connection, direction)
-            .is_none_or(|it| self.allowing(it, connection, direction).is_some())
+        match self.judge(connection, direction) {
+            Verdict::NotIsolated | Verdict::Allowed(..) => true,
+            Verdict::Isolated | Verdict::Denied(..) => false,
+        }
     }
 
     /// The same, with why.
     pub fn decide(&self, connection: &Connection, direction: Direction) -> Decision {
-        let Some(id) = self.group_of(connection, direction) else { return Decision::NotIsolated };
         let key = |it: &PolicyId| self.policies.get(it).map(|it| it.key.clone());
-        if let Some((policy, rule)) = self.allowing(id, connection, direction)
-            && let Some(policy) = key(&policy)
-        {
-            return Decision::Allowed { policy, rule };
+        match self.judge(connection, direction) {
+            Verdict::NotIsolated => Decision::NotIsolated,
+            Verdict::Allowed(id, rule) => {
+                let policy = key(&id).unwrap_or_default();
+                Decision::Allowed { policy, rule }
+            }
+            Verdict::Denied(id, rule) => {
+                let policy = key(&id).unwrap_or_default();
+                Decision::Denied { policy, rule }
+            }
+            Verdict::Isolated => {
+                let group = self.group_of(connection, direction);
+                let policies = group.and_then(|it| self.groups.get(it)).map(|it| &*it.policies);
+                let own = policies.unwrap_or_default().iter().filter(|it| self.is_namespaced(**it));
+                Decision::Isolated { policies: own.filter_map(key).collect() }
+            }
         }
-        let policies = self.groups.get(id).map(|it| it.policies.iter().filter_map(key).collect());
-        Decision::Denied { policies: policies.unwrap_or_default() }
     }
 
     fn group_of(&self, connection: &Connection, direction: Direction) -> Option<GroupId> {
@@ -69,24 +94,44 @@ impl State {
         }
     }
 
-    /// The first policy that allows it, and which of its rules does.
-    fn allowing(
-        &self,
-        id: GroupId,
-        connection: &Connection,
-        direction: Direction,
-    ) -> Option<(PolicyId, usize)> {
+    fn judge(&self, connection: &Connection, direction: Direction) -> Verdict {
+        let Some(id) = self.group_of(connection, direction) else { return Verdict::NotIsolated };
+        // None: of whom nothing is known.
+        let Some(group) = self.groups.get(id) else { return Verdict::Isolated };
         let peer = match direction {
             Direction::Ingress => connection.source,
             Direction::Egress => connection.destination,
         };
-        // None: of whom nothing is known.
-        let group = self.groups.get(id)?;
-        group.policies.iter().find_map(|it| {
-            let rules = self.policies.get(it)?.rule_terms(direction);
-            let rule = rules.iter().position(|it| self.rule_allows(it, peer, connection))?;
-            Some((*it, rule))
-        })
+        let (mut is_isolated, mut passed) = (false, None);
+        for id in group.policies.iter() {
+            let Some(held) = self.policies.get(id) else { continue };
+            let matching = |it: &RuleTerms| self.rule_allows(it, peer, connection);
+            let first = held.rule_terms(direction).iter().position(matching);
+            match &held.content {
+                Some(Content::Cluster(it)) if passed != Some(it.tier) => {
+                    let rule = first.and_then(|it| held.cluster_rules(direction).get(it));
+                    match rule.map(|it| (it.action, it.index)) {
+                        Some((Action::Accept, index)) => return Verdict::Allowed(*id, index),
+                        Some((Action::Deny, index)) => return Verdict::Denied(*id, index),
+                        Some((Action::Pass, _)) => passed = Some(it.tier),
+                        None => {}
+                    }
+                }
+                Some(Content::Cluster(_)) => {}
+                Some(Content::Namespaced(_)) | None => {
+                    is_isolated = true;
+                    if let Some(rule) = first {
+                        return Verdict::Allowed(*id, rule);
+                    }
+                }
+            }
+        }
+        if is_isolated { Verdict::Isolated } else { Verdict::NotIsolated }
+    }
+
+    fn is_namespaced(&self, id: PolicyId) -> bool {
+        let content = self.policies.get(&id).and_then(|it| it.content.as_ref());
+        matches!(content, Some(Content::Namespaced(_)))
     }
 
     fn rule_allows(&self, rule: &RuleTerms, peer: IpAddr, connection: &Connection) -> bool {

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use api::Pairs;
 use apimachinery::ObjectKey;
@@ -22,11 +23,11 @@ use stdx::Family;
 pub use decide::{Connection, Decision};
 
 use super::anchors::Anchors;
-use super::model::{Pod, Policy, Protocol};
+use super::model::{ClusterPolicy, Pod, Policy, Protocol};
 use super::tables::Side;
 use super::terms::Terms;
 use super::{chains, tables};
-use policies::{GroupId, Groups, HeldPolicy, PolicyId};
+use policies::{Content, GroupId, Groups, HeldPolicy, PolicyId};
 
 /// A name server of the cluster that is no pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +57,7 @@ pub struct State {
     policies: BTreeMap<PolicyId, HeldPolicy>,
     policy_ids: BTreeMap<ObjectKey, PolicyId>,
     policy_slots: super::slots::Slots,
-    /// By namespace.
+    /// By namespace; those of the cluster under none.
     selecting: BTreeMap<String, Anchors<PolicyId>>,
     groups: Groups,
     /// The pods of this node, with what holds for each of their addresses.
@@ -228,7 +229,13 @@ impl State {
 
     /// `None`: it is gone.
     pub fn set_policy(&mut self, key: &ObjectKey, policy: Option<Policy>) {
-        self.change_policy(key, policy);
+        self.change_policy(key, policy.map(|it| Content::Namespaced(Arc::new(it))));
+    }
+
+    /// `None`: it is gone.
+    pub fn set_cluster_policy(&mut self, name: &str, policy: Option<ClusterPolicy>) {
+        let after = policy.map(|it| Content::Cluster(Arc::new(it)));
+        self.change_policy(&ObjectKey::cluster(name), after);
     }
 
     /// The tables of each family as they should be; `None`: there should be none.
@@ -274,7 +281,12 @@ impl State {
     }
 
     pub fn policy_keys(&self) -> Vec<ObjectKey> {
-        self.policy_ids.keys().cloned().collect()
+        self.policy_ids.keys().filter(|it| !it.namespace.is_empty()).cloned().collect()
+    }
+
+    pub fn cluster_policy_names(&self) -> Vec<String> {
+        let keys = self.policy_ids.keys().take_while(|it| it.namespace.is_empty());
+        keys.map(|it| it.name.clone()).collect()
     }
 
     pub fn pod_keys(&self) -> Vec<ObjectKey> {

@@ -113,7 +113,8 @@ impl State {
             return BTreeSet::new();
         }
         let namespace = self.namespace_labels(&key.namespace);
-        let terms = self.terms.selecting((&key.namespace, &namespace), &pod.labels);
+        let of = (&*key.namespace, &namespace);
+        let terms = self.terms.selecting(of, &pod.labels, pod.is_on_host_network);
         let mut members = BTreeSet::new();
         for address in addresses {
             members.extend(terms.iter().map(|it| (*it, Member::Address(address))));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use apimachinery::ObjectKey;
 
 use super::{Applied, State};
-use crate::policy::chains::{self, Asked};
+use crate::policy::chains::{self, Asked, GroupRules, Tiered};
 use crate::policy::model::{
-    Direction, NamedPort, Namespaces, Peer, Pod, Policy, Port, Rule, matches,
+    ClusterPolicy, ClusterRule, Direction, NamedPort, Namespaces, Peer, Pod, Policy, Port, Rule,
+    Tier, matches,
 };
 use crate::policy::ranges::Ranges;
 use crate::policy::slots::Slots;
@@ -21,9 +22,58 @@ pub(super) type PolicyId = u32;
 pub(super) struct HeldPolicy {
     pub(super) key: ObjectKey,
     /// `None`: it is gone, and some pod was not told yet.
-    pub(super) policy: Option<Arc<Policy>>,
+    pub(super) content: Option<Content>,
     ingress: Side,
     egress: Side,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Namespaced(Arc<Policy>),
+    Cluster(Arc<ClusterPolicy>),
+}
+
+impl Content {
+    /// By which labels it is found.
+    fn pods(&self) -> &apimachinery::selector::Labels {
+        match self {
+            Self::Namespaced(it) => &it.pods,
+            Self::Cluster(it) => &it.subject.pods,
+        }
+    }
+
+    /// Whether it says anything in this direction.
+    fn speaks(&self, direction: Direction) -> bool {
+        match self {
+            Self::Namespaced(it) => it.rules(direction).is_some(),
+            Self::Cluster(it) => !it.rules(direction).is_empty(),
+        }
+    }
+
+    fn rules(&self, direction: Direction) -> Vec<&Rule> {
+        match self {
+            Self::Namespaced(it) => it.rules(direction).unwrap_or_default().iter().collect(),
+            Self::Cluster(it) => it.rules(direction).iter().map(|it| &it.matching).collect(),
+        }
+    }
+
+    fn rank(&self) -> Rank {
+        match self {
+            Self::Namespaced(_) => Rank::Namespaced,
+            Self::Cluster(it) => match it.tier {
+                Tier::Admin => Rank::Admin(it.priority),
+                Tier::Baseline => Rank::Baseline(it.priority),
+            },
+        }
+    }
+}
+
+/// In which order policies are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Admin(u16),
+    Namespaced,
+    Baseline(u16),
 }
 
 /// Of one direction.
@@ -50,6 +100,14 @@ impl HeldPolicy {
         }
     }
 
+    /// As its terms are; none of a NetworkPolicy.
+    pub(super) fn cluster_rules(&self, direction: Direction) -> &[ClusterRule] {
+        match &self.content {
+            Some(Content::Cluster(it)) => it.rules(direction),
+            Some(Content::Namespaced(_)) | None => &[],
+        }
+    }
+
     pub(super) fn rule_terms(&self, direction: Direction) -> &[RuleTerms] {
         match direction {
             Direction::Ingress => &self.ingress.rules,
@@ -73,9 +131,10 @@ pub(super) struct Groups {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) direction: Direction,
-    /// Sorted.
+    /// In the order in which they are asked.
     pub(super) policies: Arc<[PolicyId]>,
     uses: usize,
+    chains: Vec<String>,
 }
 
 impl Groups {
@@ -101,32 +160,31 @@ impl Groups {
 }
 
 impl State {
-    pub(super) fn change_policy(&mut self, key: &ObjectKey, policy: Option<Policy>) {
+    pub(super) fn change_policy(&mut self, key: &ObjectKey, after: Option<Content>) {
         let known = self.policy_ids.get(key).copied();
-        let id = match (known, &policy) {
+        let id = match (known, &after) {
             (None, None) => return,
             (Some(id), _) => id,
             (None, Some(_)) => {
                 let id = self.policy_slots.take();
                 let (ingress, egress) = (Side::default(), Side::default());
-                let held = HeldPolicy { key: key.clone(), policy: None, ingress, egress };
+                let held = HeldPolicy { key: key.clone(), content: None, ingress, egress };
                 self.policies.insert(id, held);
                 self.policy_ids.insert(key.clone(), id);
                 id
             }
         };
-        let after = policy.map(Arc::new);
         let Some(held) = self.policies.get_mut(&id) else { return };
-        if held.policy == after {
+        if held.content == after {
             return;
         }
-        let before = std::mem::replace(&mut held.policy, after.clone());
+        let before = std::mem::replace(&mut held.content, after.clone());
         let selecting = self.selecting.entry(key.namespace.clone()).or_default();
         if let Some(before) = &before {
-            selecting.remove(&before.pods, id);
+            selecting.remove(before.pods(), id);
         }
         if let Some(after) = &after {
-            selecting.insert(&after.pods, id);
+            selecting.insert(after.pods(), id);
         }
         if selecting.is_empty() {
             self.selecting.remove(&key.namespace);
@@ -135,7 +193,7 @@ impl State {
         for direction in Direction::ALL {
             self.rebuild(id, direction);
         }
-        for subject in self.subjects_of(&key.namespace) {
+        for subject in self.subjects_below(&key.namespace) {
             self.refresh_subject(&subject);
         }
         if after.is_none() {
@@ -149,10 +207,10 @@ impl State {
     fn suspect_subjects_of(&mut self, namespace: &str, id: PolicyId) {
         let holds = |group: Option<GroupId>| {
             let group = group.and_then(|it| self.groups.get(it));
-            group.is_some_and(|it| it.policies.binary_search(&id).is_ok())
+            group.is_some_and(|it| it.policies.contains(&id))
         };
         let mut suspects = BTreeSet::new();
-        for key in self.subjects_of(namespace) {
+        for key in self.subjects_below(namespace) {
             for (address, applied) in self.subjects.get(&key).into_iter().flatten() {
                 if holds(applied.ingress) || holds(applied.egress) {
                     suspects.insert(*address);
@@ -162,32 +220,58 @@ impl State {
         self.suspects.extend(suspects);
     }
 
-    /// Sorted.
-    pub(super) fn selected_by(&self, key: &ObjectKey, direction: Direction) -> Vec<PolicyId> {
-        let (Some(known), Some(anchors)) = (self.pods.get(key), self.selecting.get(&key.namespace))
-        else {
-            return Vec::new();
-        };
-        let labels = &known.labels;
-        let holds = |it: &PolicyId| {
-            let policy = self.policies.get(it).and_then(|it| it.policy.as_ref());
-            policy.is_some_and(|it| it.rules(direction).is_some() && matches(&it.pods, labels))
-        };
-        let mut found: Vec<_> = anchors.candidates(labels).filter(holds).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+    /// Whom a policy of this namespace can be about; one of none is about all.
+    fn subjects_below(&self, namespace: &str) -> Vec<ObjectKey> {
+        match namespace.is_empty() {
+            true => self.subjects.keys().cloned().collect(),
+            false => self.subjects_of(namespace),
+        }
     }
 
-    /// For a pod whose labels are not known: any policy of its namespace may be for it.
-    pub(super) fn closed(&self, namespace: &str, direction: Direction) -> Option<GroupId> {
-        let policies = self.policy_ids.range(ObjectKey::new(namespace, "")..);
-        let mut policies = policies.take_while(|(key, _)| key.namespace == namespace);
-        let isolates = |id: &PolicyId| {
-            let policy = self.policies.get(id).and_then(|it| it.policy.as_ref());
-            policy.is_some_and(|it| it.rules(direction).is_some())
+    /// In the order in which they are asked. Where a NetworkPolicy isolates, the tier Baseline has
+    /// no say.
+    pub(super) fn selected_by(&self, key: &ObjectKey, direction: Direction) -> Vec<PolicyId> {
+        let Some(known) = self.pods.get(key) else { return Vec::new() };
+        let (labels, namespace) = (&known.labels, self.namespace_labels(&key.namespace));
+        let holds = |it: &Content| match it {
+            Content::Namespaced(it) => matches(&it.pods, labels),
+            Content::Cluster(it) => it.subject.matches((&key.namespace, &namespace), labels),
         };
-        policies.any(|(_, id)| isolates(id)).then_some(CLOSED)
+        let scopes = ["", &*key.namespace].into_iter().filter_map(|it| self.selecting.get(it));
+        let ids = scopes.flat_map(|it| it.candidates(labels));
+        let ranked = ids.filter_map(|id| {
+            let held = self.policies.get(&id)?;
+            let content = held.content.as_ref()?;
+            (content.speaks(direction) && holds(content)).then(|| (content.rank(), &held.key, id))
+        });
+        let mut found: Vec<_> = ranked.collect();
+        found.sort_unstable();
+        found.dedup();
+        let is_isolated = found.iter().any(|it| it.0 == Rank::Namespaced);
+        found.retain(|it| !is_isolated || it.0 <= Rank::Namespaced);
+        found.into_iter().map(|it| it.2).collect()
+    }
+
+    /// For a pod whose labels are not known: any policy of its namespace may be for it, and any that
+    /// is about such namespaces.
+    pub(super) fn closed(&self, namespace: &str, direction: Direction) -> Option<GroupId> {
+        let labels = self.namespace_labels(namespace);
+        let may_hold = |id: &PolicyId| {
+            let content = self.policies.get(id).and_then(|it| it.content.as_ref());
+            content.is_some_and(|it| {
+                let is_meant = match it {
+                    Content::Namespaced(_) => true,
+                    Content::Cluster(it) => it.subject.has_namespace(namespace, &labels),
+                };
+                is_meant && it.speaks(direction)
+            })
+        };
+        self.ids_of("").chain(self.ids_of(namespace)).any(may_hold).then_some(CLOSED)
+    }
+
+    fn ids_of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a PolicyId> {
+        let all = self.policy_ids.range(ObjectKey::new(namespace, "")..);
+        all.take_while(move |(key, _)| key.namespace == *namespace).map(|(_, id)| id)
     }
 
     pub(super) fn acquire_group(
@@ -215,17 +299,55 @@ impl State {
                 }
             }
         }
-        let name = chains::group(direction, id);
-        for side in &mut self.sides {
-            let labels = policies.iter().filter_map(|it| Some((*it, self.policies.get(it)?)));
-            let labels: Vec<_> = labels.map(|(id, it)| (id, it.key.to_string())).collect();
-            let policies = labels.iter().map(|(id, label)| (*id, label.as_str()));
-            side.put_chain(name.clone(), chains::of_group(side.family, direction, policies));
-        }
         let policies = key.1.clone();
-        self.groups.all.insert(id, Group { direction, policies, uses: 1 });
+        self.groups.all.insert(id, Group { direction, policies, uses: 1, chains: Vec::new() });
         self.groups.by_policies.insert(key, id);
+        self.put_group(id);
         Some(id)
+    }
+
+    /// The chains of a group, as what holds for it says now.
+    fn put_group(&mut self, id: GroupId) {
+        let Some(group) = self.groups.all.get(&id) else { return };
+        let direction = group.direction;
+        let rules = self.group_rules(group);
+        let mut names = Vec::new();
+        for side in &mut self.sides {
+            for (name, chain) in chains::of_group(side.family, direction, id, &rules) {
+                names.push(name.clone());
+                side.put_chain(name, chain);
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        let Some(group) = self.groups.all.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut group.chains, names.clone());
+        for name in before.iter().filter(|it| names.binary_search(it).is_err()) {
+            self.sides.iter_mut().for_each(|it| it.remove_chain(name));
+        }
+    }
+
+    fn group_rules(&self, group: &Group) -> GroupRules {
+        let mut rules = GroupRules::default();
+        for id in group.policies.iter() {
+            let Some(held) = self.policies.get(id) else { continue };
+            let all = match &held.content {
+                Some(Content::Cluster(it)) if it.tier == Tier::Admin => &mut rules.admin,
+                Some(Content::Cluster(_)) => &mut rules.baseline,
+                Some(Content::Namespaced(_)) | None => {
+                    rules.policies.push((*id, held.key.to_string()));
+                    continue;
+                }
+            };
+            let terms = held.rule_terms(group.direction);
+            let written = held.cluster_rules(group.direction);
+            all.extend(written.iter().zip(terms).map(|(rule, terms)| Tiered {
+                label: format!("{} {}[{}]", held.key, group.direction.name(), rule.index),
+                action: rule.action,
+                asked: self.asked(terms),
+            }));
+        }
+        rules
     }
 
     pub(super) fn release_groups(&mut self, applied: Applied) {
@@ -236,10 +358,11 @@ impl State {
                 continue;
             }
             let Some(group) = self.groups.all.remove(&id) else { continue };
-            let Group { direction, policies, .. } = group;
+            let Group { direction, policies, chains, .. } = group;
             self.groups.slots.give_back(id);
-            let name = chains::group(direction, id);
-            self.sides.iter_mut().for_each(|it| it.remove_chain(&name));
+            for name in &chains {
+                self.sides.iter_mut().for_each(|it| it.remove_chain(name));
+            }
             for policy in policies.iter() {
                 if let Some(held) = self.policies.get_mut(policy) {
                     let side = held.side(direction);
@@ -256,28 +379,21 @@ impl State {
     /// The chains and sets of a policy, as it is now; none while it is in no group.
     fn rebuild(&mut self, id: PolicyId, direction: Direction) {
         let Some(held) = self.policies.get_mut(&id) else { return };
-        let (label, policy) = (held.key.to_string(), held.policy.clone());
+        let content = held.content.clone();
         let side = held.side(direction);
         let is_held = side.n_groups > 0;
         let (old_rules, old_chains) =
             (std::mem::take(&mut side.rules), std::mem::take(&mut side.chains));
         let mut new_chains = Vec::new();
         if is_held {
-            let rules = policy.as_ref().and_then(|it| it.rules(direction)).unwrap_or_default();
-            let rules: Vec<RuleTerms> = rules.iter().map(|it| self.acquire_rule(it)).collect();
-            let asked: Vec<Asked> = rules.iter().map(|it| self.asked(it)).collect();
-            for side in &mut self.sides {
-                let slot = (id, label.as_str());
-                for (name, chain) in chains::of_policy(side.family, direction, slot, &asked) {
-                    new_chains.push(name.clone());
-                    side.put_chain(name, chain);
-                }
-            }
-            new_chains.sort_unstable();
-            new_chains.dedup();
+            let rules = content.as_ref().map(|it| it.rules(direction)).unwrap_or_default();
+            let rules: Vec<RuleTerms> = rules.into_iter().map(|it| self.acquire_rule(it)).collect();
             if let Some(held) = self.policies.get_mut(&id) {
-                let side = held.side(direction);
-                (side.rules, side.chains) = (rules, new_chains.clone());
+                held.side(direction).rules = rules;
+            }
+            match content {
+                Some(Content::Cluster(_)) => self.put_groups_of(id, direction),
+                Some(Content::Namespaced(_)) | None => new_chains = self.put_policy(id, direction),
             }
         }
         for name in old_chains.iter().filter(|it| new_chains.binary_search(it).is_err()) {
@@ -286,6 +402,36 @@ impl State {
         for rule in old_rules {
             let terms = [rule.peers, rule.ports].into_iter().flatten().flatten();
             terms.for_each(|it| self.release_term(it));
+        }
+    }
+
+    /// The chains that groups jump to; says their names, sorted.
+    fn put_policy(&mut self, id: PolicyId, direction: Direction) -> Vec<String> {
+        let Some(held) = self.policies.get(&id) else { return Vec::new() };
+        let label = held.key.to_string();
+        let rules = held.rule_terms(direction);
+        let asked: Vec<Asked> = rules.iter().map(|it| self.asked(it)).collect();
+        let mut names = Vec::new();
+        for side in &mut self.sides {
+            for (name, chain) in chains::of_policy(side.family, direction, (id, &label), &asked) {
+                names.push(name.clone());
+                side.put_chain(name, chain);
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        if let Some(held) = self.policies.get_mut(&id) {
+            held.side(direction).chains.clone_from(&names);
+        }
+        names
+    }
+
+    /// Rules of policies of the cluster are in the chains of the groups themselves.
+    fn put_groups_of(&mut self, id: PolicyId, direction: Direction) {
+        let has = |it: &Group| it.direction == direction && it.policies.contains(&id);
+        let groups = self.groups.all.iter().filter(|it| has(it.1)).map(|it| *it.0);
+        for group in groups.collect::<Vec<_>>() {
+            self.put_group(group);
         }
     }
 

@@ -7,10 +7,11 @@ use anyhow::{Context as _, Result};
 use api::View;
 use api::core::node::NodeView;
 use api::discovery::EndpointSlice;
-use apimachinery::GroupVersionResource;
+use apimachinery::{ApiError, GroupVersionResource};
 use client::https::Config;
 use client::{Client, ListOptions};
 use lifecycle::Tasks;
+use network::policy::cluster::ClusterPolicyView;
 use network::policy::views::{NamespaceView, PodView, PolicyView, addresses_of, name_servers};
 use network::policy::why::Objects;
 
@@ -31,6 +32,9 @@ pub(super) async fn read(config: &Config, tasks: &Tasks, question: &Question) ->
         for policy in cluster.list::<PolicyView>(namespace).await? {
             objects.policies.insert(policy.key, policy.policy);
         }
+    }
+    for policy in cluster.list_if_served::<ClusterPolicyView>().await? {
+        objects.cluster_policies.insert(policy.key.name, policy.policy);
     }
     let nodes = objects.pods.values().map(|it| it.node.as_str().to_owned());
     let nodes: BTreeSet<String> = nodes.filter(|it| !it.is_empty()).collect();
@@ -60,6 +64,16 @@ impl Cluster {
         let list = self.0.dynamic(resource.clone()).list(namespace, ListOptions::default()).await;
         let list = list.with_context(doing)?;
         list.items.iter().map(|it| V::read(it).with_context(doing)).collect()
+    }
+
+    /// None where the kind is not there.
+    async fn list_if_served<V: View>(&self) -> Result<Vec<V>> {
+        match self.list("").await {
+            Err(err) if err.downcast_ref::<ApiError>().is_some_and(ApiError::is_not_found) => {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
     }
 }
 

@@ -29,11 +29,21 @@ fn reason(reason: &Reason, direction: &str) -> String {
             format!("allowed: no policy isolates the pod for {direction}")
         }
         Reason::Decided(Decision::Allowed { policy, rule }) => {
-            format!("allowed by NetworkPolicy {policy}, spec.{direction}[{rule}]")
+            format!("allowed by {}, spec.{direction}[{rule}]", named(policy))
         }
-        Reason::Decided(Decision::Denied { policies }) => {
+        Reason::Decided(Decision::Denied { policy, rule }) => {
+            format!("denied by {}, spec.{direction}[{rule}]", named(policy))
+        }
+        Reason::Decided(Decision::Isolated { policies }) => {
             let names: Vec<String> = policies.iter().map(ObjectKey::to_string).collect();
             format!("denied: isolated by {}, and no rule allows it", names.join(", "))
         }
+    }
+}
+
+fn named(policy: &ObjectKey) -> String {
+    match policy.namespace.is_empty() {
+        true => format!("ClusterNetworkPolicy {}", policy.name),
+        false => format!("NetworkPolicy {policy}"),
     }
 }

@@ -129,6 +129,38 @@ fn what_is_gone_leaves_nothing() {
 }
 
 #[test]
+fn the_cluster_speaks_before_and_after_policies_of_namespaces() {
+    let rule = |action: &str| json!({"action": action, "from": [{"namespaces": {}}]});
+    let of = |tier: &str, action: &str| {
+        let subject = json!({"namespaces": {}});
+        json!({"tier": tier, "priority": 1, "subject": subject, "ingress": [rule(action)]})
+    };
+    let own = |is_open: bool| json!({"ingress": if is_open { json!([{}]) } else { json!([]) }});
+    let check = |admin: Option<&str>, policy: Option<bool>, baseline: Option<&str>, expected| {
+        let mut world = World::new();
+        world.step(&Step::pod("x", "a", &["10.244.1.2"], OUR_NODE));
+        world.step(&Step::pod("y", "b", &["10.244.2.2"], "node-2"));
+        world.step(&Step::cluster_policy("one", admin.map(|it| of("Admin", it))));
+        world.step(&Step::policy("x", "p", policy.map(own)));
+        world.step(&Step::cluster_policy("two", baseline.map(|it| of("Baseline", it))));
+        let (source, destination) = ("10.244.2.2".parse().unwrap(), "10.244.1.2".parse().unwrap());
+        let asked = Connection { protocol: Protocol::Tcp, source, destination, port: 80 };
+        let case = format!("{admin:?} {policy:?} {baseline:?}");
+        assert_eq!(world.kernel.passes(&asked), expected, "{case}");
+        world.check();
+    };
+    check(Some("Deny"), Some(true), Some("Accept"), false);
+    check(Some("Accept"), Some(false), Some("Deny"), true);
+    check(Some("Pass"), Some(false), Some("Accept"), false);
+    check(Some("Pass"), Some(true), Some("Deny"), true);
+    check(Some("Pass"), None, Some("Deny"), false);
+    check(None, Some(true), Some("Deny"), true);
+    check(None, None, Some("Deny"), false);
+    check(None, None, Some("Pass"), true);
+    check(Some("Pass"), None, None, true);
+}
+
+#[test]
 fn pods_of_the_same_policies_share_one_chain() {
     let mut world = World::new();
     world.step(&Step::policy("x", "one", Some(json!({}))));

@@ -19,10 +19,20 @@ pub(super) const OUR_NODE: &str = "node-1";
 type Labels = BTreeMap<String, String>;
 type Owner = (String, Labels, Vec<(String, Protocol, u16)>);
 
+/// What one end is asked.
+struct Asked<'a> {
+    key: &'a (String, String),
+    labels: &'a Labels,
+    peer: IpAddr,
+    direction: Direction,
+    connection: &'a Connection,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pods: BTreeMap<(String, String), PlainPod>,
     policies: BTreeMap<(String, String), Value>,
+    cluster_policies: BTreeMap<String, Value>,
     namespaces: BTreeMap<String, Labels>,
     nodes: BTreeMap<String, Vec<String>>,
     name_servers: Vec<String>,
@@ -42,6 +52,12 @@ impl Cluster {
             }
             Step::Policy { namespace, name, spec: None } => {
                 self.policies.remove(&(namespace, name));
+            }
+            Step::ClusterPolicy { name, spec: Some(spec) } => {
+                self.cluster_policies.insert(name, spec);
+            }
+            Step::ClusterPolicy { name, spec: None } => {
+                self.cluster_policies.remove(&name);
             }
             Step::Namespace { name, labels: Some(labels) } => {
                 self.namespaces.insert(name, labels.into_iter().collect());
@@ -77,6 +93,11 @@ impl Cluster {
             addresses: addresses.clone(),
         });
         let servers = [Step::NameServers(self.name_servers.clone())];
+        let of_cluster = self
+            .cluster_policies
+            .iter()
+            .map(|(name, spec)| Step::cluster_policy(name, Some(spec.clone())));
+        let policies = policies.chain(of_cluster);
         policies.chain(pods).chain(namespaces).chain(nodes).chain(servers).collect()
     }
 
@@ -104,9 +125,19 @@ impl Cluster {
 
     /// All that go by an address: namespace, labels, ports.
     fn owners(&self, address: IpAddr) -> Vec<Owner> {
+        self.owners_of(address, |_| true)
+    }
+
+    /// Without those on their node's network.
+    fn owners_within_pods(&self, address: IpAddr) -> Vec<Owner> {
+        self.owners_of(address, |it| !it.is_on_host_network)
+    }
+
+    fn owners_of(&self, address: IpAddr, counts: impl Fn(&PlainPod) -> bool) -> Vec<Owner> {
         let has = |all: &[String]| all.iter().any(|it| it.parse::<IpAddr>().unwrap() == address);
         let mut owners = Vec::new();
-        for ((namespace, _), pod) in self.pods.iter().filter(|(_, it)| !it.has_ended) {
+        for ((namespace, _), pod) in self.pods.iter().filter(|(_, it)| !it.has_ended && counts(it))
+        {
             let of_node = self.nodes.get(&pod.node).map(Vec::as_slice).unwrap_or_default();
             if has(&pod.addresses) || (pod.is_on_host_network && has(of_node)) {
                 let labels = pod.labels.iter().cloned().collect();
@@ -144,11 +175,92 @@ impl Cluster {
         };
         let Some((key, pod)) = self.pods.iter().find(|(_, it)| is_subject(it)) else { return true };
         let labels: Labels = pod.labels.iter().cloned().collect();
+        let asked = Asked { key, labels: &labels, peer, direction, connection };
+        self.cluster_says("Admin", &asked)
+            .or_else(|| self.policies_say(&asked))
+            .or_else(|| self.cluster_says("Baseline", &asked))
+            .unwrap_or(true)
+    }
+
+    /// `None`: they leave it to others.
+    fn cluster_says(&self, tier: &str, asked: &Asked<'_>) -> Option<bool> {
+        let mut policies: Vec<_> =
+            self.cluster_policies.iter().filter(|it| it.1["tier"] == tier).collect();
+        policies.sort_by_key(|(name, spec)| (spec["priority"].as_u64(), name.as_str()));
+        let (rules, peers) = match asked.direction {
+            Direction::Ingress => ("ingress", "from"),
+            Direction::Egress => ("egress", "to"),
+        };
+        let own = (asked.key.0.clone(), asked.labels.clone(), Vec::new());
+        policies.retain(|(_, spec)| self.is_cluster_peer(&spec["subject"], &own));
+        let list = |it: &Value| it.as_array().cloned().unwrap_or_default();
+        for rule in policies.iter().flat_map(|(_, spec)| list(&spec[rules])) {
+            let action = rule["action"].as_str().unwrap();
+            let all = list(&rule[peers]);
+            if all.iter().any(|it| it.get("domainNames").is_some()) {
+                match action {
+                    "Accept" => continue,
+                    _ => return Some(false),
+                }
+            }
+            let has_peer = all.iter().any(|it| match it.get("networks") {
+                Some(networks) => list(networks)
+                    .iter()
+                    .any(|it| it.as_str().unwrap().parse::<Cidr>().unwrap().contains(asked.peer)),
+                None => {
+                    let owners = self.owners_within_pods(asked.peer);
+                    owners.iter().any(|owner| self.is_cluster_peer(it, owner))
+                }
+            });
+            let ports = list(&rule["protocols"]);
+            let has_port = ports.is_empty()
+                || ports.iter().any(|it| self.is_cluster_port(it, asked.connection));
+            match action {
+                _ if !has_peer || !has_port => {}
+                "Accept" => return Some(true),
+                "Deny" => return Some(false),
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn is_cluster_peer(&self, peer: &Value, (namespace, labels, _): &Owner) -> bool {
+        let read = |it: &Value| serde_json::from_value::<LabelSelector>(it.clone()).unwrap();
+        let of_namespace = self.namespace_labels(namespace);
+        match (peer.get("namespaces"), peer.get("pods")) {
+            (Some(it), _) => selects(&read(it), &of_namespace),
+            (None, Some(it)) => {
+                selects(&read(&it["namespaceSelector"]), &of_namespace)
+                    && selects(&read(&it["podSelector"]), labels)
+            }
+            (None, None) => false,
+        }
+    }
+
+    fn is_cluster_port(&self, protocol: &Value, connection: &Connection) -> bool {
+        if let Some(name) = protocol.get("destinationNamedPort") {
+            let wanted = (name.as_str().unwrap().to_owned(), connection.protocol, connection.port);
+            return self.owners(connection.destination).iter().any(|it| it.2.contains(&wanted));
+        }
+        let name = connection.protocol.to_string().to_ascii_lowercase();
+        let Some(of_protocol) = protocol.get(&name) else { return false };
+        let Some(port) = of_protocol.get("destinationPort") else { return true };
+        let number = |it: &Value| u16::try_from(it.as_u64().unwrap()).unwrap();
+        match port.get("range") {
+            Some(it) => (number(&it["start"])..=number(&it["end"])).contains(&connection.port),
+            None => number(&port["number"]) == connection.port,
+        }
+    }
+
+    /// `None`: the pod is not isolated.
+    fn policies_say(&self, asked: &Asked<'_>) -> Option<bool> {
+        let Asked { key, labels, peer, direction, connection } = *asked;
         let mut is_isolated = false;
         for ((namespace, name), spec) in &self.policies {
             let spec = object(&ObjectKey::new(namespace.clone(), name.clone()), spec).spec.unwrap();
             let selector = spec.pod_selector.clone().unwrap_or_default();
-            if *namespace != key.0 || !selects(&selector, &labels) || !isolates(&spec, direction) {
+            if *namespace != key.0 || !selects(&selector, labels) || !isolates(&spec, direction) {
                 continue;
             }
             is_isolated = true;
@@ -171,10 +283,10 @@ impl Cluster {
                 }),
             };
             if is_allowed {
-                return true;
+                return Some(true);
             }
         }
-        !is_isolated
+        is_isolated.then_some(false)
     }
 
     fn rule_allows(

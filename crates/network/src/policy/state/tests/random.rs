@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{NameServer, State};
 use super::naive::OUR_NODE;
+use crate::policy::cluster;
 use crate::policy::compile::compile;
 use crate::policy::model::{NamedPort, Pod, Protocol};
 
@@ -20,6 +21,7 @@ pub(super) type Labels = Vec<(String, String)>;
 pub(super) enum Step {
     Pod { namespace: String, name: String, pod: Option<PlainPod> },
     Policy { namespace: String, name: String, spec: Option<Value> },
+    ClusterPolicy { name: String, spec: Option<Value> },
     Namespace { name: String, labels: Option<Labels> },
     Node { name: String, addresses: Vec<String> },
     NameServers(Vec<String>),
@@ -54,8 +56,15 @@ impl Step {
         Self::Policy { namespace: namespace.into(), name: name.into(), spec }
     }
 
+    pub(super) fn cluster_policy(name: &str, spec: Option<Value>) -> Self {
+        Self::ClusterPolicy { name: name.into(), spec }
+    }
+
     pub(super) fn tell(&self, state: &mut State) {
         match self {
+            Self::ClusterPolicy { name, spec } => {
+                state.set_cluster_policy(name, spec.as_ref().map(cluster::compiled));
+            }
             Self::Pod { namespace, name, pod } => {
                 let key = ObjectKey::new(namespace.clone(), name.clone());
                 state.set_pod(&key, pod.as_ref().map(|it| it.compiled(&key)));
@@ -241,6 +250,59 @@ fn policy() -> impl Strategy<Value = Step> {
     )
 }
 
+fn cluster_peer(has_networks: bool) -> impl Strategy<Value = Value> {
+    let networks = prop::sample::select(vec![
+        json!({"networks": ["10.244.1.2/31", "fd00::/64"]}),
+        json!({"networks": ["0.0.0.0/0"]}),
+        json!({"networks": ["198.51.100.7/32", "192.0.2.0/24"]}),
+        json!({"domainNames": ["example.com"]}),
+    ]);
+    let pods = (selector(), selector()).prop_map(
+        |(pods, names)| json!({"pods": {"podSelector": pods, "namespaceSelector": names}}),
+    );
+    prop_oneof![
+        2 => selector().prop_map(|it| json!({"namespaces": it})),
+        2 => pods,
+        u32::from(has_networks) => networks,
+    ]
+}
+
+fn cluster_protocol() -> impl Strategy<Value = Value> {
+    let name = || protocol().prop_map(|it| it.to_string().to_ascii_lowercase());
+    let named = prop::sample::select(vec!["http", "other", "none"]);
+    prop_oneof![
+        (name(), 80u16..82)
+            .prop_map(|(it, port)| json!({it: {"destinationPort": {"number": port}}})),
+        name().prop_map(|it| json!({it: {"destinationPort": {"range": {"start": 70, "end": 80}}}})),
+        name().prop_map(|it| json!({it: {}})),
+        named.prop_map(|it| json!({"destinationNamedPort": it})),
+    ]
+}
+
+fn cluster_rules(peers: &'static str, has_networks: bool) -> impl Strategy<Value = Vec<Value>> {
+    let action = prop::sample::select(vec!["Accept", "Deny", "Pass"]);
+    let parts = (
+        action,
+        prop::collection::vec(cluster_peer(has_networks), 1..4),
+        prop::collection::vec(cluster_protocol(), 0..4),
+    );
+    let rule = parts
+        .prop_map(move |(action, of, all)| json!({"action": action, peers: of, "protocols": all}));
+    prop::collection::vec(rule, 0..4)
+}
+
+fn cluster_policy() -> impl Strategy<Value = Step> {
+    let tier = prop::sample::select(vec!["Admin", "Baseline"]);
+    let rules = (cluster_rules("from", false), cluster_rules("to", true));
+    let spec = (tier, 0u16..3, cluster_peer(false), rules).prop_map(
+        |(tier, priority, subject, (ingress, egress))| {
+            json!({"tier": tier, "priority": priority, "subject": subject, "ingress": ingress, "egress": egress})
+        },
+    );
+    (0u8..4, prop::option::weighted(0.8, spec))
+        .prop_map(|(name, spec)| Step::ClusterPolicy { name: format!("cluster-{name}"), spec })
+}
+
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let of_namespace =
         (namespace(), prop::option::weighted(0.8, labels())).prop_map(|(name, it)| {
@@ -261,5 +323,5 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
         prop::sample::select(vec![vec![], vec!["10.244.1.1"], vec!["10.244.2.1", "fd00::1"]]);
     let servers =
         servers.prop_map(|it| Step::NameServers(it.into_iter().map(str::to_owned).collect()));
-    prop_oneof![8 => pod(), 6 => policy(), 2 => of_namespace, 1 => of_node, 1 => servers]
+    prop_oneof![8 => pod(), 6 => policy(), 4 => cluster_policy(), 2 => of_namespace, 1 => of_node, 1 => servers]
 }
