@@ -51,8 +51,7 @@ fn open(name: &str, flags: libc::c_short) -> io::Result<Tun> {
     }
     request.ifr_ifru.ifru_flags = flags;
     // SAFETY: TUNSETIFF reads and writes one ifreq, which lives until the call returns.
-    let result =
-        unsafe { libc::ioctl(tun.0.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    let result = unsafe { libc::ioctl(tun.0.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(tun) }
 }
 

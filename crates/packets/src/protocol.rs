@@ -26,17 +26,29 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// The first of every connection.
-    Hello { version: u32 },
+    Hello {
+        version: u32,
+    },
     /// From now on complaints about this part come on this connection, and nothing else.
     Listen(Part),
     /// What is carried; of the ways, those from this number on.
-    Tunnel { from: usize },
+    Tunnel {
+        from: usize,
+    },
     /// With the descriptor of the link that has this index.
-    TakeLink { index: u32 },
+    TakeLink {
+        index: u32,
+    },
     /// With the socket that has this address.
-    TakeSocket { local: SocketAddrV4 },
+    TakeSocket {
+        local: SocketAddrV4,
+    },
     /// All ways, in as many messages as it takes; they hold from the last one on.
-    Ways { own: Cidr, ways: Vec<(Cidr, Ipv4Addr)>, place: Place },
+    Ways {
+        own: Cidr,
+        ways: Vec<(Cidr, Ipv4Addr)>,
+        place: Place,
+    },
     DropTunnel,
     /// Portals that are not opened between this and `EndPortals` are closed by that.
     BeginPortals,

@@ -209,8 +209,7 @@ fn what_others_delete_is_back_at_once() {
         };
         let link = || first_link(node, case);
         // The kernel's own are those of addresses.
-        let is_over =
-            |it: &Route| it.link == Some(link().index) && it.protocol != Route::OF_KERNEL;
+        let is_over = |it: &Route| it.link == Some(link().index) && it.protocol != Route::OF_KERNEL;
         check("the link", &|| node.routes().delete_link(&link()).unwrap());
         let down = LinkChange { is_up: Some(false), ..LinkChange::default() };
         check("the link down", &|| node.routes().change_link(&link(), down).unwrap());

@@ -146,10 +146,12 @@ fn only_peers_are_heard_and_only_what_is_theirs() {
     assert!(listener.recv_from(&mut buffer).is_err());
     // The peer itself, about others' pods, and to others.
     kill_worker(&nodes[1]);
-    let lying = || (0..200).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        UdpSocket::bind(("192.0.2.2", packets::PORT)).ok()
-    });
+    let lying = || {
+        (0..200).find_map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            UdpSocket::bind(("192.0.2.2", packets::PORT)).ok()
+        })
+    };
     let liar = nodes[1].namespace.run(lying).unwrap().unwrap();
     let elsewhere: IpAddr = "10.244.9.9".parse().unwrap();
     for lie in [packet(elsewhere, own), packet(own, own), vec![0x45; 40], vec![], vec![6; 2000]] {

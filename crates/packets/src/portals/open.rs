@@ -70,7 +70,9 @@ impl Portals {
             return Ok(open.port);
         }
         if self.open.len() >= PORTALS_MAX && !self.open.contains_key(&portal.id) {
-            return Err(format!("at most {PORTALS_MAX} ports of Services are served in user space"));
+            return Err(format!(
+                "at most {PORTALS_MAX} ports of Services are served in user space"
+            ));
         }
         let open = self.bind(portal).map_err(|err| format!("listen on {}: {err}", portal.address));
         let open = open?;

@@ -133,9 +133,8 @@ async fn copy(from: &TcpStream, to: &TcpStream, shared: &Shared) -> io::Result<(
 async fn empty(pipe: &Pipe, to: &TcpStream, mut left: usize) -> io::Result<()> {
     while left > 0 {
         to.writable().await?;
-        let given = to.try_io(Interest::WRITABLE, || {
-            Ok(splice(&pipe.read, None, to, None, left, flags())?)
-        });
+        let given = to
+            .try_io(Interest::WRITABLE, || Ok(splice(&pipe.read, None, to, None, left, flags())?));
         match given {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => left = left.saturating_sub(length),

@@ -138,12 +138,7 @@ async fn answer(flow: &Flow, client: SocketAddr, to: &UdpSocket, shared: &Shared
     }
 }
 
-fn pass_back(
-    flow: &Flow,
-    client: SocketAddr,
-    to: &UdpSocket,
-    buffer: &mut [u8],
-) -> io::Result<()> {
+fn pass_back(flow: &Flow, client: SocketAddr, to: &UdpSocket, buffer: &mut [u8]) -> io::Result<()> {
     let length = flow.socket.try_recv(buffer)?;
     flow.last.set(Instant::now());
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -90,7 +90,8 @@ pub(crate) fn nonsense_is_refused_and_harms_nobody() {
     let mut worker = bed.worker();
     let port = worker.open_portal(&portal("one")).unwrap();
     let stranger = Connection::connect(&bed.place.directory.join("sock")).unwrap();
-    for bytes in [&b"nonsense"[..], b"{\"TakeLink\":{\"index\":1}}", b"{\"Hello\":{\"version\":0}}"] {
+    for bytes in [&b"nonsense"[..], b"{\"TakeLink\":{\"index\":1}}", b"{\"Hello\":{\"version\":0}}"]
+    {
         stranger.send(bytes, &[]).unwrap();
         let answer = stranger.receive().unwrap().unwrap().bytes;
         assert!(answer.starts_with(b"{\"Refused\":"), "{}", String::from_utf8_lossy(&answer));

@@ -23,16 +23,16 @@ const CASES: &[(&str, fn())] = &[
     ("a_worker_with_nothing_to_carry_ends", lifetimes::a_worker_with_nothing_to_carry_ends),
     ("purging_leaves_no_process_and_no_file", lifetimes::purging_leaves_no_process_and_no_file),
     ("nonsense_is_refused_and_harms_nobody", lifetimes::nonsense_is_refused_and_harms_nobody),
-    ("more_ways_than_fit_in_a_message_are_carried", lifetimes::more_ways_than_fit_in_a_message_are_carried),
+    (
+        "more_ways_than_fit_in_a_message_are_carried",
+        lifetimes::more_ways_than_fit_in_a_message_are_carried,
+    ),
     ("connections_take_turns_and_arrive_whole", portals::connections_take_turns_and_arrive_whole),
     (
         "a_connection_outlives_its_portal_and_its_node",
         portals::a_connection_outlives_its_portal_and_its_node,
     ),
-    (
-        "an_endpoint_that_refuses_is_passed_over",
-        portals::an_endpoint_that_refuses_is_passed_over,
-    ),
+    ("an_endpoint_that_refuses_is_passed_over", portals::an_endpoint_that_refuses_is_passed_over),
     (
         "a_client_whose_endpoints_all_refuse_is_reset",
         portals::a_client_whose_endpoints_all_refuse_is_reset,

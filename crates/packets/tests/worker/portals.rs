@@ -158,10 +158,8 @@ pub(crate) fn portals_that_are_not_named_are_closed() {
     let Some(bed) = Bed::make() else { return };
     let mut worker = bed.worker();
     let endpoint = serve(&bed, LOCAL[0], b'a');
-    let of = |id: &str| Portal {
-        id: id.to_owned(),
-        ..portal(LOCAL[0], Protocol::Tcp, &[endpoint])
-    };
+    let of =
+        |id: &str| Portal { id: id.to_owned(), ..portal(LOCAL[0], Protocol::Tcp, &[endpoint]) };
     let ports = ["one", "two"].map(|it| worker.open_portal(&of(it)).unwrap());
     worker.begin_portals().unwrap();
     assert_eq!(worker.open_portal(&of("two")).unwrap(), ports[1]);
