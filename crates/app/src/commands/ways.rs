@@ -13,6 +13,7 @@ use crate::node;
 const PASSWORD_MAX: usize = linux::tcp_md5::PASSWORD_MAX;
 
 #[derive(clap::Args)]
+#[group(id = "ways")]
 pub(crate) struct Flags {
     /// How pods of this node and of others reach each other: for all nodes of the cluster alike;
     /// `none`: not at all

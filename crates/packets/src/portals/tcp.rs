@@ -110,6 +110,8 @@ async fn dial(client: SocketAddr, balancer: &RefCell<Balancer>) -> Option<TcpStr
 async fn copy(from: &TcpStream, to: &TcpStream, shared: &Shared) -> io::Result<()> {
     loop {
         from.readable().await?;
+        // One that never pauses lets others have their turn.
+        tokio::task::coop::consume_budget().await;
         // Who is silent has no pipe.
         let pipe = shared.take_pipe()?;
         let taken = from.try_io(Interest::READABLE, || {

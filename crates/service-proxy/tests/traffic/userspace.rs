@@ -118,6 +118,24 @@ fn nobody_reaches_a_port_of_the_worker_but_by_the_service() {
 }
 
 #[test]
+fn a_guard_that_somebody_removed_is_there_again() {
+    carried(|case| {
+        let Some((nodes, mut backend)) = case.setup(1, case.both(&[0])) else { return };
+        let id = TableId::new(table_family(case.family), cluster().table("doors"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let disturbed = backend.disturbed();
+            nodes.node.run(|| Nftables::open(id).unwrap().purge().unwrap()).unwrap();
+            disturbed.await.unwrap();
+        });
+        backend.resync().unwrap();
+        for door in doors(&nodes, case) {
+            assert_eq!(tcp(&nodes.client, door), REFUSED, "{door}");
+        }
+    });
+}
+
+#[test]
 fn where_another_mode_serves_the_worker_ends_with_its_last_connection() {
     carried(|case| {
         let Some((nodes, backend)) = case.setup(1, case.both(&[0])) else { return };

@@ -121,8 +121,10 @@ impl Portals {
         for port in &ports {
             tell_limits(service, port);
             let family = port.family();
-            let address = self.addresses.get(&family).copied();
-            let address = address.ok_or(CarryError::NoAddress(family))?;
+            let Some(address) = self.addresses.get(&family).copied() else {
+                tracing::error!(%service, %family, "this node has no address of the family at which a worker could listen: refused");
+                continue;
+            };
             for scope in Scope::BOTH {
                 let Some(portal) = portals::portal(service, port, scope, address) else { continue };
                 let protocol = port.protocol;
@@ -262,6 +264,7 @@ impl Backend for Portals {
                 tokio::select! {
                     biased;
                     disturbed = self.rules.disturbed() => return disturbed,
+                    disturbed = self.guard.disturbed() => return disturbed.map_err(listening),
                     () = Self::ended(&mut self.listening, &self.place) => return Ok(()),
                     told = moved(&mut self.notices) => told.map_err(listening)?,
                 }

@@ -14,6 +14,7 @@ use node_api::ClusterId;
 use stdx::Family;
 
 use super::portals::Door;
+use crate::backends::strangers::Strangers;
 
 const DOORS: &str = "doors";
 const FIELDS: [Field; 3] = [Field::Protocol, Field::Destination, Field::DestinationPort];
@@ -26,13 +27,23 @@ pub(super) fn id(cluster: ClusterId, family: Family) -> TableId {
 #[derive(Debug)]
 pub(super) struct Guard {
     families: Vec<(Family, Nftables)>,
+    strangers: Strangers,
 }
 
 impl Guard {
     /// In the network namespace of the calling thread.
     pub(super) fn open(cluster: ClusterId, families: &[Family]) -> Result<Self, netlink::Error> {
         let open = |family: &Family| Ok((*family, Nftables::open(id(cluster, *family))?));
-        Ok(Self { families: families.iter().map(open).collect::<Result<_, _>>()? })
+        let families: Vec<_> = families.iter().map(open).collect::<Result<_, _>>()?;
+        let own_ports = families.iter().map(|(_, it)| it.port()).collect();
+        let name = id(cluster, Family::V4).name.into_owned();
+        let strangers = Strangers::listen(vec![name], own_ports)?;
+        Ok(Self { families, strangers })
+    }
+
+    /// Returns when somebody else has changed it. May be dropped and called again at any time.
+    pub(super) async fn disturbed(&mut self) -> Result<(), netlink::Error> {
+        self.strangers.changed().await
     }
 
     pub(super) fn converge(&mut self, doors: &BTreeSet<Door>) -> Result<(), netlink::Error> {

@@ -8,8 +8,6 @@ mod portals;
 #[cfg(test)]
 mod tests;
 
-use stdx::Family;
-
 use super::Mode;
 
 pub use apply::retire;
@@ -20,8 +18,6 @@ pub const MODE: Mode = Mode { name: "userspace", open: apply::open, purge: apply
 pub enum CarryError {
     #[error("the mode userspace needs a worker, and nobody has said where it is")]
     NoPlace,
-    #[error("this node has no {0} address at which the worker could listen")]
-    NoAddress(Family),
     #[error("find the addresses of this node")]
     Addresses(#[source] linux::netlink::Error),
     #[error("enter the node's network namespace")]
