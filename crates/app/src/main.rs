@@ -92,6 +92,9 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|it| it == containers::holder::ARGUMENT) {
         return containers::holder::run(arguments.into_iter().skip(2).collect());
     }
+    if arguments.get(1).is_some_and(|it| it == packets::ARGUMENT) {
+        return packets::run();
+    }
     if arguments.get(1).is_some_and(|it| it == containers::setup::ARGUMENT) {
         containers::setup::run(&arguments[2..]);
     }

@@ -7,6 +7,7 @@
 
 pub mod capabilities;
 pub mod cgroups;
+pub mod datagrams;
 pub mod inotify;
 pub mod loopback;
 pub mod mount_points;
@@ -23,3 +24,4 @@ pub mod seqpacket;
 pub mod sysctl;
 pub mod tcp_md5;
 pub mod terminal;
+pub mod tun;

@@ -12,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use crate::kernel::Ours;
+use crate::kernel::{Carried, Ours};
 use crate::network::{State, lock};
 
 /// What comes within it is looked at together: our own changes are told, too.
@@ -21,11 +21,13 @@ const SETTLE: Duration = Duration::from_millis(100);
 pub(crate) fn spawn(tasks: &Tasks, state: &Arc<Mutex<State>>) -> Result<(), node_api::Error> {
     let state = state.clone();
     let (links, tables, ours) = lock(&state).kernel.listen()?;
+    let carried = lock(&state).kernel.carried();
     let opening = |err| node_api::Error::node("follow the kernel's notices", err);
     let mut follower = Follower {
         links: watched(links).map_err(opening)?,
         tables: watched(tables).map_err(opening)?,
         ours,
+        carried,
         state,
     };
     tasks.spawn("pod-network", |shutdown| async move {
@@ -44,6 +46,8 @@ struct Follower {
     links: AsyncFd<Notices>,
     tables: AsyncFd<Notices>,
     ours: Ours,
+    /// By whom packets are, if by anybody.
+    carried: Option<Carried>,
     state: Arc<Mutex<State>>,
 }
 
@@ -58,6 +62,7 @@ impl Follower {
                 () = shutdown.cancelled() => return Ok(()),
                 told = heard(&mut self.links, &self.ours) => told?,
                 told = heard(&mut self.tables, &self.ours) => told?,
+                () = ended(&mut self.carried) => {}
                 () = until(due) => {}
             }
             let state = self.state.clone();
@@ -86,6 +91,14 @@ async fn heard(notices: &mut AsyncFd<Notices>, ours: &Ours) -> Result<(), node_a
             Some(_) => {}
             None => ready.clear_ready(),
         }
+    }
+}
+
+/// Returns when who carried packets does so no more.
+async fn ended(carried: &mut Option<Carried>) {
+    match carried {
+        Some(carried) => carried.ended().await,
+        None => std::future::pending().await,
     }
 }
 

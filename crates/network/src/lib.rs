@@ -36,7 +36,7 @@ pub use gate::Gate;
 pub use network::Network;
 pub use node::{Peer, PodRange};
 pub use paths::{
-    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, ROUTED, VXLAN, WIREGUARD, concerns,
+    ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, ROUTED, UDP, VXLAN, WIREGUARD, concerns,
     named as path_named, names as path_names, validate_direct_routes,
 };
 pub use speaker::{AS_DEFAULT, Bgp};
@@ -58,6 +58,8 @@ pub struct Config {
     pub has_direct_routes: bool,
     /// How routes are told and heard, where the back end does.
     pub bgp: Bgp,
+    /// What carries packets, where the back end needs somebody who does.
+    pub worker: Option<packets::Place>,
     /// The link that has the gateways' addresses.
     pub bridge: String,
     /// One of each family at the most; pods have an address of each, in this order.

@@ -208,6 +208,10 @@ impl State {
             paths::validate_direct_routes(backend.name()).map_err(node_api::Error::Refused)?;
         }
         validate_ranges(&config.ranges).map_err(node_api::Error::Refused)?;
+        if backend.needs_worker() && config.worker.is_none() && purpose == Purpose::Serve {
+            let why = format!("pod network {} needs a worker, which is not there", backend.name());
+            return Err(node_api::Error::Refused(why));
+        }
         let mut kernel = Kernel::open(&config)?;
         let keys = match purpose {
             Purpose::Serve if backend.needs_keys() => {

@@ -82,6 +82,7 @@ fn open(mode: &Mode) -> Result<Box<dyn Backend>, Failure> {
         cluster: vec!["10.0.0.0/8".parse()?, "fd00:0:a00::/48".parse()?],
         services: vec!["10.96.0.0/12".parse()?, "fd00::/16".parse()?],
         node_ports: None,
+        worker: None,
     };
     Ok((mode.open)("0c0ffee0".parse()?, &networks)?)
 }

@@ -29,6 +29,8 @@ pub struct Config {
     pub service_cidrs: Vec<Cidr>,
     /// Addresses of the node on which node ports are served; `None`: all.
     pub node_port_addresses: Option<Vec<Cidr>>,
+    /// Where the process is that carries connections, if the mode has one.
+    pub worker: Option<packets::Place>,
 }
 
 impl Config {
@@ -37,6 +39,7 @@ impl Config {
             cluster: self.pod_cidrs.clone(),
             services: self.service_cidrs.clone(),
             node_ports: self.node_port_addresses.clone(),
+            worker: self.worker.clone(),
         }
     }
 }

@@ -21,7 +21,7 @@ use stdx::{Backoff, error_chain};
 use tokio::sync::Notify;
 
 use crate::Config;
-use crate::backends::{self, Backend, Error};
+use crate::backends::{self, Backend, Error, userspace};
 use crate::health_check::HealthChecks;
 use crate::service_port::{Place, ServicePort, service_ports};
 
@@ -266,6 +266,12 @@ impl Follower {
                 let error = error_chain(&err);
                 tracing::warn!(mode = other.name, %error, "rules of another mode may have stayed");
             }
+        }
+        if let (true, Some(place)) = (mode.name != userspace::MODE.name, &self.config.worker)
+            && let Err(err) = userspace::retire(place)
+        {
+            let error = error_chain(&err);
+            tracing::warn!(%error, "the worker may still take connections to Services");
         }
         tracing::info!(n_services = services.len(), "the kernel's rules follow the Services");
         loop {

@@ -130,6 +130,7 @@ fn config() -> Config {
         pod_cidrs: ["10.244.0.0/16", "fd00:10:244::/56"].map(|it| it.parse().unwrap()).into(),
         service_cidrs: ["10.96.0.0/12", "fd00:10:96::/108"].map(|it| it.parse().unwrap()).into(),
         node_port_addresses: None,
+        worker: None,
     }
 }
 

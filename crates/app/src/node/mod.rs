@@ -69,12 +69,21 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
         backend: settings.network.to_owned(),
         has_direct_routes: settings.has_direct_routes,
         bgp: settings.bgp.clone(),
+        worker: Some(worker_in(data_dir)),
         bridge: settings.bridge.clone(),
         ranges: ranges.map(|(node, cluster)| PodRange { node: *node, cluster: *cluster }).collect(),
         directory: data_dir.join("network"),
         settings: PathBuf::from("/run"),
         mtu: None,
     }
+}
+
+/// Our own, also when its file was replaced meanwhile.
+pub(crate) const PROGRAM: &str = "/proc/self/exe";
+
+/// Of the pod network and of the service proxy alike.
+pub(crate) fn worker_in(directory: &Path) -> packets::Place {
+    packets::Place::new(directory.join("worker"), PathBuf::from(PROGRAM))
 }
 
 fn image_config(data_dir: &Path) -> Result<images::Config> {

@@ -59,6 +59,9 @@ async fn purge_node(settings: &Settings, data_dir: &Path, pods: &Path) -> Vec<St
     if let Err(err) = service_proxy::purge(settings.cluster) {
         problems.push(stdx::error_chain(&err).to_string());
     }
+    if let Err(err) = packets::purge(&super::worker_in(data_dir).directory) {
+        problems.push(stdx::error_chain(&err).to_string());
+    }
     if let Err(err) = network::policy::purge(settings.cluster) {
         problems.push(stdx::error_chain(&err).to_string());
     }

@@ -70,6 +70,7 @@ fn start_service_proxy(settings: &Settings, wiring: &Wiring<'_>) {
         pod_cidrs: settings.pod_cidrs.all().to_vec(),
         service_cidrs: settings.service_cidrs.all().to_vec(),
         node_port_addresses: None,
+        worker: Some(super::worker_in(wiring.data_dir)),
     };
     service_proxy::start(config, &tasks, wiring.world, &factory);
     factory.start();

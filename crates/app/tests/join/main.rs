@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, and says what it skips"
 )]
 
+mod carried;
 #[path = "../node/cluster.rs"]
 #[expect(dead_code, reason = "shared with the node tests, which use all of it")]
 mod cluster;

@@ -69,6 +69,10 @@ impl Kernel {
                 self.routes.change_link(&link, change)?;
             }
             Change::Configure { link, device, .. } => self.configure(link, device)?,
+            Change::Carry { link, tunnel, .. } => {
+                let link = self.find(link, found)?.clone();
+                self.carry(&link, tunnel)?;
+            }
             Change::BringUp { link } => {
                 let link = self.find(link, found)?.clone();
                 self.harden(&link)?;
@@ -85,6 +89,7 @@ impl Kernel {
                 self.routes.delete_route(&route::Route { scope: ANY_SCOPE, protocol, ..put })?;
             }
             Change::DeleteLink { link } => {
+                self.carry_no_more(link)?;
                 found.0.remove(link);
                 delete_link(&mut self.routes, self.cluster, link)?;
             }
@@ -177,6 +182,7 @@ impl Kernel {
             LinkKind::Vxlan { vxlan, hardware } => (TunnelKind::Vxlan(*vxlan), Some(*hardware)),
             LinkKind::Ipip { local } => (TunnelKind::Ipip { local: *local }, None),
             LinkKind::Wireguard(_) => (TunnelKind::Wireguard, None),
+            LinkKind::Udp(_) => return self.create_tun(link, mtu),
         };
         let tunnel = NewTunnel { name: link, group, mtu: Some(mtu), address, kind };
         self.routes.create_tunnel(&tunnel).map_err(|source| {

@@ -3,6 +3,7 @@
 //! Its sockets stay in the network namespace in which it was opened.
 
 mod apply;
+mod carrying;
 mod hardening;
 mod observe;
 mod pod;
@@ -24,8 +25,10 @@ use node_api::network::{HostPort, Protocol};
 use rustix::io::Errno;
 use stdx::Family;
 
+pub(crate) use carrying::Carried;
 pub(crate) use pod::PodNamespace;
 
+use self::carrying::Carrying;
 use crate::records::Record;
 use crate::{Config, host_ports, table};
 
@@ -72,6 +75,25 @@ pub(crate) enum Error {
         #[source]
         source: netlink::Error,
     },
+    #[error(
+        "make the link {name} of kind tun: the kernel's module is called tun (`modprobe tun`), its device is \
+         /dev/net/tun; without them choose another --network"
+    )]
+    NoTun {
+        name: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(
+        "have datagrams to {local} for the pod network: another cluster of this machine, or flannel, may have it"
+    )]
+    Listen {
+        local: std::net::SocketAddrV4,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error(transparent)]
+    Carry(#[from] packets::Error),
     #[error("change the pod's own network")]
     InPod(#[source] netlink::Error),
 }
@@ -112,6 +134,7 @@ pub(crate) struct Kernel {
     families: Vec<Family>,
     /// Opened when there is the first such link: the kernel's module comes with it.
     wireguard: Option<Wireguard>,
+    carrying: Carrying,
     watched: Arc<Mutex<Watched>>,
 }
 
@@ -144,6 +167,7 @@ impl Kernel {
             families,
             routes,
             wireguard: None,
+            carrying: Carrying::new(config.worker.clone()),
             watched: Arc::default(),
         })
     }
@@ -229,6 +253,11 @@ impl Kernel {
             }
         }
         Ok(false)
+    }
+
+    /// The worker, if packets are carried by one.
+    pub(crate) fn carried(&self) -> Option<Carried> {
+        self.carrying.follow()
     }
 
     /// Notices of links and of tables from now on, and which of them are about us.

@@ -75,6 +75,9 @@ impl Kernel {
                     LinkKind::Vxlan { vxlan: *vxlan, hardware }
                 }
                 (Some(TunnelKind::Ipip { local }), _) => LinkKind::Ipip { local: *local },
+                (None, _) if link.kind.as_deref() == Some("tun") => {
+                    LinkKind::Udp(self.carrying.observe(link.index)?)
+                }
                 (Some(TunnelKind::Wireguard), _) => {
                     LinkKind::Wireguard(self.observe_device(&link.name)?)
                 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use linux::netlink::route::HardwareAddress;
 use linux::netlink::wireguard;
+use packets::Tunnel;
 
 use super::{KernelState, Link, LinkKind, PodEnd, Remote, Route};
 
@@ -40,6 +41,12 @@ pub(crate) enum Change {
     Configure {
         link: String,
         device: wireguard::Device,
+        is_fault: bool,
+    },
+    /// What the worker carries for it.
+    Carry {
+        link: String,
+        tunnel: Tunnel,
         is_fault: bool,
     },
     BringUp {
@@ -91,6 +98,7 @@ impl Change {
             | Self::Connect { link, .. }
             | Self::SetMtu { link, .. }
             | Self::Configure { link, .. }
+            | Self::Carry { link, .. }
             | Self::PutForward { link, .. }
             | Self::DeleteForward { link, .. }
             | Self::BringUp { link }
@@ -115,6 +123,9 @@ impl Change {
             Self::Configure { link, is_fault: true, .. } => {
                 Some(format!("the peers of its link {link} are others"))
             }
+            Self::Carry { link, is_fault: true, .. } => {
+                Some(format!("nobody carries the packets of its link {link}"))
+            }
             Self::PutForward { link, hardware, .. } => {
                 Some(format!("its link {link} does not know where {hardware} is"))
             }
@@ -132,6 +143,7 @@ impl Change {
             Self::DeleteAddress { .. }
             | Self::SetMtu { .. }
             | Self::Configure { .. }
+            | Self::Carry { .. }
             | Self::DeleteForward { .. }
             | Self::DeleteNeighbor { .. }
             | Self::DeleteRoute(_)
@@ -191,7 +203,10 @@ fn making(name: &str, actual: Option<&Link>, desired: &Link) -> (Vec<Change>, bo
             // Nobody said what its other end is: it cannot be made.
             LinkKind::Pod { end: None } => return (Vec::new(), false),
             LinkKind::Bridge => return (vec![Change::Create { link: link(), kind, mtu }], false),
-            LinkKind::Vxlan { .. } | LinkKind::Ipip { .. } | LinkKind::Wireguard(_) => {
+            LinkKind::Vxlan { .. }
+            | LinkKind::Ipip { .. }
+            | LinkKind::Wireguard(_)
+            | LinkKind::Udp(_) => {
                 return (made(Change::Create { link: link(), kind, mtu }, desired), false);
             }
         };
@@ -214,13 +229,19 @@ fn making(name: &str, actual: Option<&Link>, desired: &Link) -> (Vec<Change>, bo
 /// A link that is made configured, before it is up.
 fn made(change: Change, desired: &Link) -> Vec<Change> {
     let link = change.link().unwrap_or_default().to_owned();
-    let none = LinkKind::Wireguard(wireguard::Device::default());
+    let none = match desired.kind {
+        LinkKind::Udp(_) => LinkKind::Udp(Tunnel::default()),
+        _ => LinkKind::Wireguard(wireguard::Device::default()),
+    };
     let configure = configuring(&link, &none, &desired.kind);
     [change].into_iter().chain(configure).chain([Change::BringUp { link: link.clone() }]).collect()
 }
 
 /// A peer is where it was heard from last, which may be another place than it said.
 fn configuring(name: &str, actual: &LinkKind, desired: &LinkKind) -> Option<Change> {
+    if let (LinkKind::Udp(actual), LinkKind::Udp(tunnel)) = (actual, desired) {
+        return carrying(name, actual, tunnel);
+    }
     let (LinkKind::Wireguard(actual), LinkKind::Wireguard(device)) = (actual, desired) else {
         return None;
     };
@@ -232,6 +253,13 @@ fn configuring(name: &str, actual: &LinkKind, desired: &LinkKind) -> Option<Chan
     let is_fault = silent(actual) != silent(device);
     let (link, device_wanted) = (name.to_owned(), device.clone());
     (actual != device).then_some(Change::Configure { link, device: device_wanted, is_fault })
+}
+
+/// Other peers are no fault; nobody who carries is one.
+fn carrying(name: &str, actual: &Tunnel, desired: &Tunnel) -> Option<Change> {
+    let is_fault = actual.local.is_none();
+    let (link, tunnel) = (name.to_owned(), desired.clone());
+    (actual != desired).then_some(Change::Carry { link, tunnel, is_fault })
 }
 
 fn address_changes(name: &str, actual: Option<&Link>, desired: &Link) -> Vec<Change> {

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use linux::netlink::nftables::Table;
 use linux::netlink::route::{HardwareAddress, Vxlan};
 use linux::netlink::wireguard;
+use packets::Tunnel;
 use stdx::{Cidr, Family};
 
 pub(crate) use changes::{Change, changes};
@@ -69,6 +70,8 @@ pub(crate) enum LinkKind {
         local: Ipv4Addr,
     },
     Wireguard(wireguard::Device),
+    /// A worker has its other end. In what is observed without what is carried, if nobody has.
+    Udp(Tunnel),
 }
 
 impl LinkKind {
@@ -77,7 +80,8 @@ impl LinkKind {
         match (self, desired) {
             (Self::Bridge, Self::Bridge)
             | (Self::Pod { .. }, Self::Pod { .. })
-            | (Self::Wireguard(_), Self::Wireguard(_)) => true,
+            | (Self::Wireguard(_), Self::Wireguard(_))
+            | (Self::Udp(_), Self::Udp(_)) => true,
             (Self::Vxlan { .. }, Self::Vxlan { .. }) | (Self::Ipip { .. }, Self::Ipip { .. }) => {
                 self == desired
             }
@@ -138,7 +142,10 @@ impl KernelState {
     /// With the ways to other nodes that are there, whoever they lead to.
     pub(crate) fn with_ways_of(mut self, actual: &Self) -> Self {
         let is_tunnel = |it: &Link| match it.kind {
-            LinkKind::Vxlan { .. } | LinkKind::Ipip { .. } | LinkKind::Wireguard(_) => true,
+            LinkKind::Vxlan { .. }
+            | LinkKind::Ipip { .. }
+            | LinkKind::Wireguard(_)
+            | LinkKind::Udp(_) => true,
             LinkKind::Bridge | LinkKind::Pod { .. } => false,
         };
         for (name, link) in actual.links.iter().filter(|it| is_tunnel(it.1)) {

@@ -40,6 +40,16 @@ fn wireguard(peers: &[(u8, &str)]) -> LinkKind {
     LinkKind::Wireguard(wireguard::Device { private_key: None, listen_port: 51820, peers })
 }
 
+/// With ways to these ranges.
+fn udp(ranges: &[&str]) -> LinkKind {
+    let peer = Ipv4Addr::new(192, 0, 2, 7);
+    LinkKind::Udp(Tunnel {
+        local: Some("192.0.2.1:8285".parse().unwrap()),
+        own: Some("10.0.0.0/24".parse().unwrap()),
+        ways: ranges.iter().map(|it| (it.parse().unwrap(), peer)).collect(),
+    })
+}
+
 /// The state with a tunnel to one other node.
 fn with_tunnel(kind: LinkKind) -> KernelState {
     let mut state = desired();
@@ -88,6 +98,7 @@ fn show(change: &Change) -> String {
         Change::Remake { link, .. } => format!("make {link} anew"),
         Change::SetMtu { link, mtu } => format!("mtu {mtu} {link}"),
         Change::Configure { link, is_fault, .. } => format!("configure {link} {is_fault}"),
+        Change::Carry { link, is_fault, .. } => format!("carry {link} {is_fault}"),
         Change::PutForward { link, hardware, remote } => {
             format!("forward {hardware} {} {link}", remote.address)
         }
@@ -337,6 +348,7 @@ fn apply(state: &mut KernelState, change: Change) {
         Change::Configure { link, device, .. } => {
             named(state, &link).kind = LinkKind::Wireguard(device);
         }
+        Change::Carry { link, tunnel, .. } => named(state, &link).kind = LinkKind::Udp(tunnel),
         Change::PutForward { link, hardware, remote } => {
             named(state, &link).forwards.insert(hardware, remote);
         }
@@ -390,6 +402,7 @@ fn any_state() -> impl Strategy<Value = KernelState> {
             let kind = match name {
                 "xebec0" => LinkKind::Bridge,
                 "flannel.1" if n == 3 => LinkKind::Ipip { local: [192, 0, 2, 1].into() },
+                "flannel.1" if n == 2 => udp(&["10.0.7.0/24"]),
                 "flannel.1" => vxlan(n),
                 _ => LinkKind::Pod { end: Some(end()) },
             };
@@ -423,6 +436,28 @@ fn any_state() -> impl Strategy<Value = KernelState> {
         }
         state
     })
+}
+
+#[test]
+fn a_link_that_nobody_carries_is_carried_and_other_peers_are_no_fault() {
+    let carried = |kind: LinkKind| {
+        let mut state = desired();
+        state.links.insert("flannel0".into(), link(kind));
+        state
+    };
+    let check = |actual: &KernelState, desired: &KernelState, expected: &[&str]| {
+        let found: Vec<_> = changes(actual, desired).iter().map(show).collect();
+        assert_eq!(found, expected);
+    };
+    let both = carried(udp(&["10.0.7.0/24", "10.0.8.0/24"]));
+    let new = ["create flannel0", "carry flannel0 true", "up flannel0"];
+    check(&desired(), &both, &new);
+    check(&carried(LinkKind::Udp(Tunnel::default())), &both, &["carry flannel0 true"]);
+    check(&carried(udp(&["10.0.7.0/24"])), &both, &["carry flannel0 false"]);
+    check(&both, &both, &[]);
+    check(&both, &desired(), &["delete flannel0"]);
+    // What is carried stays while nobody knows the peers.
+    check(&both, &desired().with_ways_of(&both), &[]);
 }
 
 proptest! {

@@ -136,7 +136,7 @@ impl<'a> Claims<'a> {
                 }
                 self.keys.insert((family, key), peer);
             }
-            By::Gateway | By::Ipip => {}
+            By::Gateway | By::Ipip | By::Udp => {}
         }
         self.ranges.insert(way.range, peer);
         Ok(())

@@ -13,6 +13,7 @@ mod none;
 mod routed;
 #[cfg(test)]
 mod shown;
+mod udp;
 mod vxlan;
 mod wireguard;
 
@@ -53,6 +54,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether a process carries the packets.
+    fn needs_worker(&self) -> bool {
+        false
+    }
+
     /// What other nodes need to know of this one.
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String>;
 
@@ -82,6 +88,7 @@ pub(crate) enum By {
         hardware: HardwareAddress,
     },
     Ipip,
+    Udp,
     Wireguard {
         key: Key,
         port: u16,
@@ -131,6 +138,7 @@ pub(crate) const ALL: &[&dyn Backend] = &[
     &ipip::Ipip,
     &none::NoPath,
     &routed::Routed,
+    &udp::Udp,
     &vxlan::Vxlan,
     &wireguard::Wireguard,
 ];
@@ -139,6 +147,7 @@ pub const HOST_GW: &str = "host-gw";
 pub const IPIP: &str = "ipip";
 pub const NONE: &str = "none";
 pub const ROUTED: &str = "routed";
+pub const UDP: &str = "udp";
 pub const VXLAN: &str = "vxlan";
 pub const WIREGUARD: &str = "wireguard";
 
@@ -175,7 +184,7 @@ mod tests {
         for name in names() {
             assert_eq!(find(name).unwrap().name(), name);
         }
-        let expected = "there is no pod network \"pigeons\": it is one of host-gw, ipip, none, routed, vxlan, wireguard";
+        let expected = "there is no pod network \"pigeons\": it is one of host-gw, ipip, none, routed, udp, vxlan, wireguard";
         assert_eq!(find("pigeons").unwrap_err(), expected);
     }
 

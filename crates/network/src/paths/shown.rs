@@ -29,6 +29,10 @@ pub(super) fn beyond_the_node(node: &ThisNode, state: &KernelState) -> Vec<Strin
             });
             lines.extend(peers);
         }
+        if let LinkKind::Udp(tunnel) = &link.kind {
+            let ways = tunnel.ways.iter();
+            lines.extend(ways.map(|(range, peer)| format!("{name}: {range} at {peer}")));
+        }
     }
     lines.extend(state.routes.difference(&alone.routes).map(|it| match &it.next {
         Next::Gateway(gateway) => format!("{} via {gateway}", it.destination),
@@ -46,6 +50,10 @@ fn kind(link: &Link) -> String {
         }
         LinkKind::Ipip { local } => format!("ipip local {local}"),
         LinkKind::Wireguard(device) => format!("wireguard port {}", device.listen_port),
+        LinkKind::Udp(tunnel) => {
+            let (local, own) = (tunnel.local.unwrap(), tunnel.own.unwrap());
+            format!("udp {local} for {own}")
+        }
         LinkKind::Bridge => "bridge".to_owned(),
         LinkKind::Pod { .. } => "pod".to_owned(),
     }

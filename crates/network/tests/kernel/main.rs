@@ -19,3 +19,4 @@ mod router_advertisements;
 mod speed;
 mod switch;
 mod tunnels;
+mod udp;

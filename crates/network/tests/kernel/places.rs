@@ -136,6 +136,7 @@ impl Node {
             backend: NONE.into(),
             has_direct_routes: false,
             bgp: network::Bgp::default(),
+            worker: None,
             bridge: "xebec0".into(),
             ranges: ranges(self.families),
             directory: self.directory.path().join("network"),

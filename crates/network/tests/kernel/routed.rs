@@ -149,7 +149,6 @@ impl Bird {
 }
 
 /// Libraries of packages that were unpacked are beside their programs.
-#[expect(clippy::disallowed_methods, reason = "a program of Debian's, as a user starts it")]
 fn spawn(program: &Path, configuration: &Path, control: &Path) -> Child {
     let libraries = program.parent().unwrap().join("../lib/x86_64-linux-gnu");
     Command::new(program)

@@ -92,6 +92,10 @@ impl Switch {
             }
             network::IPIP => TunnelKind::Ipip { local: [192, 0, 2, 100].into() },
             network::WIREGUARD => TunnelKind::Wireguard,
+            network::UDP if !std::path::Path::new("/dev/net/tun").exists() => {
+                println!("SKIPPED: {backend}: there is no /dev/net/tun");
+                return None;
+            }
             _ => return Some(switch),
         };
         let mut routes = RouteSocket::open_in(&switch.world.path()).unwrap();
@@ -179,6 +183,12 @@ impl Switch {
     }
 }
 
+impl Drop for Member {
+    fn drop(&mut self) {
+        packets::purge(&self.worker().directory).unwrap();
+    }
+}
+
 impl Member {
     pub(crate) fn network(&self) -> &Network {
         self.network.as_ref().unwrap()
@@ -204,6 +214,7 @@ impl Member {
             backend: self.backend.clone(),
             has_direct_routes: self.has_direct_routes,
             bgp: self.bgp.clone(),
+            worker: Some(self.worker()),
             bridge: "xebec0".into(),
             ranges: match self.families {
                 Families::V4 => vec![v4],
@@ -213,6 +224,15 @@ impl Member {
             directory: self.directory.path().join("network"),
             settings: self.directory.path().to_owned(),
             mtu: None,
+        }
+    }
+
+    /// This program, in a process of its own.
+    pub(crate) fn worker(&self) -> packets::Place {
+        packets::Place {
+            directory: self.directory.path().join("worker"),
+            program: std::env::current_exe().unwrap(),
+            arguments: ["udp::worker", "--exact", "--ignored"].map(Into::into).into(),
         }
     }
 

@@ -127,6 +127,7 @@ impl Node {
             has_direct_routes: false,
             bgp: network::Bgp::default(),
             backend: HOST_GW.to_owned(),
+            worker: None,
             bridge: "xebec0".into(),
             ranges: vec![
                 range(format!("10.244.{n}.0/24"), "10.244.0.0/16"),

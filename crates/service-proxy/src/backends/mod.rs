@@ -9,6 +9,7 @@ pub mod nftables;
 mod strangers;
 #[cfg(test)]
 mod tests;
+pub mod userspace;
 
 use std::fmt;
 
@@ -20,7 +21,7 @@ use stdx::{Cidr, Family};
 use crate::service_port::ServicePort;
 
 /// Every mode, by name.
-pub const ALL: &[&Mode] = &[&iptables::MODE, &nftables::MODE];
+pub const ALL: &[&Mode] = &[&iptables::MODE, &nftables::MODE, &userspace::MODE];
 
 /// Where nobody chooses.
 pub const DEFAULT: &Mode = &nftables::MODE;
@@ -67,6 +68,8 @@ pub struct Networks {
     pub services: Vec<Cidr>,
     /// Addresses of the node on which node ports are served; `None`: all.
     pub node_ports: Option<Vec<Cidr>>,
+    /// Where the process is that carries connections; the mode userspace alone needs it.
+    pub worker: Option<packets::Place>,
 }
 
 impl Networks {
@@ -119,6 +122,8 @@ pub enum Error {
     Purge { source: linux::netlink::Error },
     #[error(transparent)]
     Program(#[from] ProgramError),
+    #[error(transparent)]
+    Carry(#[from] userspace::CarryError),
 }
 
 /// Of a mode whose rules are written by programs.

@@ -10,8 +10,9 @@ fn a_mode_that_is_not_there_is_refused_with_those_that_are() {
     };
     check("iptables", "iptables");
     check("nftables", "nftables");
-    check("ipvs", "there is no proxy mode \"ipvs\"; there is: iptables, nftables");
-    check("", "there is no proxy mode \"\"; there is: iptables, nftables");
+    check("userspace", "userspace");
+    check("ipvs", "there is no proxy mode \"ipvs\"; there is: iptables, nftables, userspace");
+    check("", "there is no proxy mode \"\"; there is: iptables, nftables, userspace");
 }
 
 #[test]

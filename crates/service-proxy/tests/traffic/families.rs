@@ -41,6 +41,7 @@ fn a_family_that_is_served_no_more_leaves_nothing() {
         cluster: vec!["10.244.0.0/16".parse().unwrap()],
         services: vec!["10.96.0.0/12".parse().unwrap()],
         node_ports: None,
+        worker: None,
     };
     assert!(!networks.serves(Family::V6));
     let mut backend = nodes.node.run(|| (mode.open)(cluster(), &networks)).unwrap().unwrap();

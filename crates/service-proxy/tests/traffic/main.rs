@@ -9,6 +9,7 @@ mod modes;
 mod node_ports;
 mod nodes;
 mod restarts;
+mod userspace;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -45,6 +46,7 @@ fn networks() -> Networks {
         cluster: ranges(["10.244.0.0/16", "fd00:10:244::/56"]),
         services: ranges(["10.96.0.0/12", "fd00:10:96::/108"]),
         node_ports: None,
+        worker: None,
     }
 }
 
@@ -75,7 +77,8 @@ impl Case {
     }
 
     fn open_in(self, nodes: &Nodes, cluster: ClusterId, networks: &Networks) -> Box<dyn Backend> {
-        nodes.node.run(|| (self.mode.open)(cluster, networks)).unwrap().unwrap()
+        let networks = Networks { worker: Some(nodes.worker(cluster)), ..networks.clone() };
+        nodes.node.run(|| (self.mode.open)(cluster, &networks)).unwrap().unwrap()
     }
 
     /// A node with so many pods, and the Service.
@@ -108,8 +111,15 @@ impl Case {
         at(address, port)
     }
 
-    /// The answer of a pod that sees this client.
+    /// What cannot hold where a process carries connections: it makes others to the endpoints, which
+    /// have the node's address, and forgets flows of datagrams after a quarter of a second of silence.
+    fn is_carried(self) -> bool {
+        self.mode.name == "userspace"
+    }
+
+    /// The answer of a pod that sees this client, if it can.
     fn seen(self, pod: usize, from: IpAddr) -> String {
+        let from = if self.is_carried() { addresses::gateway(self.family) } else { from };
         format!("pod {pod} from {from}")
     }
 
@@ -394,6 +404,9 @@ fn affinity_ends_when_the_client_was_silent_for_its_time() {
 #[test]
 fn a_udp_flow_stays_with_an_endpoint_that_still_serves() {
     everywhere(|case| {
+        if case.is_carried() {
+            return;
+        }
         let Some((nodes, mut backend)) = case.setup(2, case.both(&[0])) else { return };
         let flow = Flow::open(&nodes.client, case.at_node(30053));
         assert_eq!(flow.ask(), Ok(case.masqueraded(0)));
@@ -447,7 +460,9 @@ fn a_udp_flow_moves_on_when_its_endpoint_goes() {
         };
         check("pod 0");
         change(&mut *backend, case.both(&[0, 1]));
-        check("pod 0");
+        if !case.is_carried() {
+            check("pod 0");
+        }
         change(&mut *backend, case.both(&[1]));
         check("pod 1");
         change(&mut *backend, case.both(&[]));

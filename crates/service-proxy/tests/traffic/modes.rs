@@ -63,10 +63,12 @@ fn change_mode(from: Case, to: Case) {
     nodes.node.run(|| (from.mode.purge)(cluster())).unwrap().unwrap();
     check();
     let left = rules(&nodes);
-    let (old, new) = match from.mode.name {
-        "iptables" => ("KUBE-", "xebec-00c0ffee-services"),
-        _ => ("xebec-00c0ffee-services", "KUBE-SERVICES"),
+    let trace = |case: Case| match case.mode.name {
+        "iptables" => "KUBE-SERVICES",
+        "userspace" => "xebec-00c0ffee-portals",
+        _ => "xebec-00c0ffee-services",
     };
+    let (old, new) = (trace(from), trace(to));
     assert!(!left.contains(old) && left.contains(new), "{left}");
     nodes.node.run(|| service_proxy::purge(cluster())).unwrap().unwrap();
     let left = rules(&nodes);

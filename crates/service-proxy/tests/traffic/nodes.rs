@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use linux::network_namespace::NetworkNamespace;
+use node_api::ClusterId;
 use stdx::Family;
 
 pub(crate) const TCP_PORT: u16 = 8080;
@@ -24,6 +25,15 @@ pub(crate) struct Nodes {
     pub(crate) node: NetworkNamespace,
     pub(crate) client: NetworkNamespace,
     pub(crate) pods: Vec<NetworkNamespace>,
+    workers: tempfile::TempDir,
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir(self.workers.path()).unwrap() {
+            packets::purge(&entry.unwrap().path()).unwrap();
+        }
+    }
 }
 
 /// Who has which address. Every namespace has one of each family.
@@ -119,9 +129,19 @@ impl Nodes {
             }
         };
         let (node, client) = (namespaces.remove(0), namespaces.remove(0));
-        let nodes = Self { node, client, pods: namespaces };
+        let workers = tempfile::tempdir().unwrap();
+        let nodes = Self { node, client, pods: namespaces, workers };
         nodes.connect();
         Some(nodes)
+    }
+
+    /// This program, in a process of its own.
+    pub(crate) fn worker(&self, cluster: ClusterId) -> packets::Place {
+        packets::Place {
+            directory: self.workers.path().join(cluster.to_string()),
+            program: std::env::current_exe().unwrap(),
+            arguments: ["userspace::worker", "--exact", "--ignored"].map(Into::into).into(),
+        }
     }
 
     fn connect(&self) {

@@ -12,7 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["bgp", "features", "lifecycle", "linux", "telemetry"],
     &["apimachinery", "kvstore", "grpc", "node-api", "serving", "spdy"],
     &["api", "etcd", "images"],
-    &["client", "containers", "cri"],
+    &["client", "containers", "cri", "packets"],
     &["informer"],
     &["reconcile", "authn", "authz"],
     &["admission"],

@@ -25,6 +25,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     );
     if flags.cleanup {
         service_proxy::purge(plan.cluster).context("removing the rules for Services")?;
+        let worker = start::worker(plan.cluster).directory;
+        packets::purge(&worker).context("ending the worker of this proxy")?;
         say("the rules for Services of this node are removed");
         return Ok(());
     }

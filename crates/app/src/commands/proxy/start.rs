@@ -1,6 +1,7 @@
 //! The wiring of a proxy that runs alone: the same part as `up` has, over HTTPS.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use client::Client;
@@ -80,8 +81,14 @@ impl Plan {
             service_cidrs: self.service_cidrs.clone().unwrap_or_else(of_nobody),
             pod_cidrs,
             node_port_addresses: self.node_port_addresses.clone(),
+            worker: Some(worker(self.cluster)),
         }
     }
+}
+
+/// Of a proxy that has no directory of its own.
+pub(super) fn worker(cluster: ClusterId) -> packets::Place {
+    packets::Place::new(Path::new("/run").join(cluster.table("proxy")), node::PROGRAM.into())
 }
 
 /// A range that no Service is in.

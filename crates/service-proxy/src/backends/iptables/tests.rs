@@ -18,6 +18,7 @@ fn networks() -> FamilyNetworks {
         cluster: vec!["10.0.0.0/16".parse().unwrap()],
         services: vec!["10.96.0.0/12".parse().unwrap()],
         node_ports: None,
+        worker: None,
     };
     FamilyNetworks::of(Family::V4, &networks)
 }

@@ -19,16 +19,28 @@ use crate::service_port::ServicePort;
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-fn table(cluster: ClusterId, family: Family) -> TableId {
-    TableId::new(table_family(family), cluster.table("services"))
+const TABLE: &str = "services";
+
+fn table(cluster: ClusterId, family: Family, table: &str) -> TableId {
+    TableId::new(table_family(family), cluster.table(table))
 }
 
 pub(super) fn open(cluster: ClusterId, networks: &Networks) -> Result<Box<dyn Backend>, Error> {
+    open_table(cluster, networks, TABLE)
+}
+
+/// For another mode, whose packets are sent on in the same way.
+pub(in crate::backends) fn open_table(
+    cluster: ClusterId,
+    networks: &Networks,
+    of: &str,
+) -> Result<Box<dyn Backend>, Error> {
     let open = || {
-        let sides = FAMILIES.map(|family| Side::open(cluster, family, networks));
+        let id = |family| table(cluster, family, of);
+        let sides = FAMILIES.map(|family| Side::open(id(family), family, networks));
         let sides = sides.into_iter().collect::<Result<Vec<_>, _>>()?;
         let own_ports = sides.iter().map(|it| it.nftables.port()).collect();
-        let name = table(cluster, Family::V4).name.into_owned();
+        let name = id(Family::V4).name.into_owned();
         let strangers = Strangers::listen(vec![name], own_ports)?;
         Ok(Tables { sides, flows: StaleFlows::open()?, strangers })
     };
@@ -38,7 +50,11 @@ pub(super) fn open(cluster: ClusterId, networks: &Networks) -> Result<Box<dyn Ba
 
 /// Removes the cluster's tables, if they are there.
 pub(super) fn purge(cluster: ClusterId) -> Result<(), Error> {
-    let purge = |family| Nftables::open(table(cluster, family))?.purge();
+    purge_table(cluster, TABLE)
+}
+
+pub(in crate::backends) fn purge_table(cluster: ClusterId, of: &str) -> Result<(), Error> {
+    let purge = |family| Nftables::open(table(cluster, family, of))?.purge();
     let purged = FAMILIES.map(purge).into_iter().collect::<Result<(), _>>();
     purged.map_err(|source| Error::Purge { source })
 }
@@ -63,12 +79,8 @@ struct Side {
 }
 
 impl Side {
-    fn open(
-        cluster: ClusterId,
-        family: Family,
-        networks: &Networks,
-    ) -> Result<Self, netlink::Error> {
-        let nftables = Nftables::open(table(cluster, family))?;
+    fn open(id: TableId, family: Family, networks: &Networks) -> Result<Self, netlink::Error> {
+        let nftables = Nftables::open(id)?;
         let is_served = networks.serves(family);
         let ruleset = is_served.then(|| Ruleset::new(FamilyNetworks::of(family, networks)));
         Ok(Self { family, nftables, ruleset, adopted: None })

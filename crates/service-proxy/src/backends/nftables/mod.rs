@@ -13,4 +13,6 @@ mod tests;
 
 use super::Mode;
 
+pub(super) use apply::{open_table, purge_table};
+
 pub const MODE: Mode = Mode { name: "nftables", open: apply::open, purge: apply::purge };

@@ -25,6 +25,7 @@ fn networks(family: Family) -> FamilyNetworks {
         cluster: ranges(["10.0.0.0/16", "fd01::/56"]),
         services: ranges(["10.96.0.0/12", "fd00::/108"]),
         node_ports: None,
+        worker: None,
     };
     FamilyNetworks::of(family, &networks)
 }
