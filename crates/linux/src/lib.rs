@@ -5,6 +5,7 @@
 //! Kubernetes. What must run in a single-threaded process says so.
 #![allow(unsafe_code, reason = "this crate is where the kernel is spoken to")]
 
+pub mod bpf;
 pub mod capabilities;
 pub mod cgroups;
 pub mod datagrams;

@@ -11,6 +11,8 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}")]
 pub struct Error {
@@ -72,6 +74,29 @@ impl NetworkNamespace {
     pub fn run<T: Send>(&self, run: impl FnOnce() -> T + Send) -> Result<T, Error> {
         run_in(&self.path(), run)
     }
+}
+
+/// A number that the namespace of the calling thread has, and that no other of this machine has or
+/// had (`SO_NETNS_COOKIE`).
+pub fn cookie() -> Result<u64, Error> {
+    let read = || -> io::Result<u64> {
+        let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0))?;
+        let mut cookie = 0u64;
+        let mut length = size_of::<u64>() as libc::socklen_t;
+        // SAFETY: the pointers are to integers that live through the call, and the length is that
+        // of the first; the socket is open.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_NETNS_COOKIE,
+                (&raw mut cookie).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 { Ok(cookie) } else { Err(io::Error::last_os_error()) }
+    };
+    read().map_err(|err| Error::new("read the number of the network namespace (Linux 5.14)", err))
 }
 
 /// A panic of the closure goes on in the caller.

@@ -2,7 +2,7 @@
 //! suite does with random bytes.
 
 use super::message::{Acknowledgment, split};
-use super::{Reply, conntrack, generic, nftables, notices, route, wireguard};
+use super::{Reply, conntrack, generic, nftables, notices, route, socket_diagnosis, wireguard};
 
 /// A datagram of a dump of any family: messages, and in them whatever a reader looks for.
 pub fn dump(bytes: &[u8]) {
@@ -15,5 +15,6 @@ pub fn dump(bytes: &[u8]) {
         nftables::read_any(&reply);
         generic::read_any(&reply);
         wireguard::read_any(&reply);
+        let _ = socket_diagnosis::read(&reply);
     }
 }

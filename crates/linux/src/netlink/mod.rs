@@ -13,6 +13,7 @@ pub mod nftables;
 pub mod notices;
 pub mod route;
 pub mod socket;
+pub mod socket_diagnosis;
 pub mod wireguard;
 
 use std::io;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::netlink::{GENERIC, NETFILTER, SocketAddrNetlink};
+use rustix::net::netlink::{GENERIC, INET_DIAG, NETFILTER, SocketAddrNetlink};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname,
@@ -68,6 +68,8 @@ pub enum Family {
     Netfilter,
     /// Whatever has registered by name: WireGuard.
     Generic,
+    /// Sockets.
+    Diagnosis,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,7 @@ impl Socket {
             Family::Route => None,
             Family::Netfilter => Some(NETFILTER),
             Family::Generic => Some(GENERIC),
+            Family::Diagnosis => Some(INET_DIAG),
         };
         let (domain, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let descriptor = socket_with(domain, kind, SocketFlags::CLOEXEC, protocol)?;
