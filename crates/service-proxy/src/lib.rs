@@ -31,6 +31,8 @@ pub struct Config {
     pub node_port_addresses: Option<Vec<Cidr>>,
     /// Where the process is that carries connections, if the mode has one.
     pub worker: Option<packets::Place>,
+    /// Below which the pods of this node are.
+    pub pods_cgroup: String,
 }
 
 impl Config {

@@ -249,6 +249,7 @@ impl Follower {
         let Config { cluster, mode, .. } = self.config;
         // From here on it hears of changes, before anything is compared, so that none is missed.
         let mut backend = (mode.open)(cluster, &self.config.networks())?;
+        backend.set_pods_cgroup(&self.config.pods_cgroup);
         backend.adopt()?;
         // What is noted from here on is seen below or in the loop.
         self.dirty.take();

@@ -131,6 +131,7 @@ fn config() -> Config {
         service_cidrs: ["10.96.0.0/12", "fd00:10:96::/108"].map(|it| it.parse().unwrap()).into(),
         node_port_addresses: None,
         worker: None,
+        pods_cgroup: "xebec-test".to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A back end describes purely what should be; its `apply.rs` alone asks the kernel. Every one
 //! passes `tests/traffic`.
 
+pub mod ebpf;
 mod flows;
 pub mod iptables;
 pub mod nftables;
@@ -21,7 +22,7 @@ use stdx::{Cidr, Family};
 use crate::service_port::ServicePort;
 
 /// Every mode, by name.
-pub const ALL: &[&Mode] = &[&iptables::MODE, &nftables::MODE, &userspace::MODE];
+pub const ALL: &[&Mode] = &[&ebpf::MODE, &iptables::MODE, &nftables::MODE, &userspace::MODE];
 
 /// Where nobody chooses.
 pub const DEFAULT: &Mode = &nftables::MODE;
@@ -86,6 +87,9 @@ impl Networks {
 /// Does not promise that an error leaves all families as they were: [`Backend::resync`] puts that
 /// right.
 pub trait Backend: fmt::Debug + Send {
+    /// Below which the pods of this node are, where a mode wants to know: before anything else.
+    fn set_pods_cgroup(&mut self, _name: &str) {}
+
     /// Lets Services that come start from what the kernel holds. For the start, before any `set`.
     fn adopt(&mut self) -> Result<(), Error>;
 
@@ -124,6 +128,8 @@ pub enum Error {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Carry(#[from] userspace::CarryError),
+    #[error(transparent)]
+    Sockets(#[from] ebpf::SocketError),
 }
 
 /// Of a mode whose rules are written by programs.

@@ -107,6 +107,6 @@ fn is_by_others(notice: &Notice, tables: &[String], own_ports: &VecDeque<u32>) -
     deprecated,
     reason = "the new constructor is unsafe because the owner might close its descriptor; a socket of notices does not"
 )]
-pub(super) fn watched<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
+pub(crate) fn watched<T: AsRawFd>(owner: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(owner, Interest::READABLE)
 }

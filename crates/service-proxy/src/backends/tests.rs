@@ -8,11 +8,13 @@ fn a_mode_that_is_not_there_is_refused_with_those_that_are() {
         let found = mode(name).map_or_else(|err| err.to_string(), |it| it.name.to_owned());
         assert_eq!(found, expected);
     };
+    check("ebpf", "ebpf");
     check("iptables", "iptables");
     check("nftables", "nftables");
     check("userspace", "userspace");
-    check("ipvs", "there is no proxy mode \"ipvs\"; there is: iptables, nftables, userspace");
-    check("", "there is no proxy mode \"\"; there is: iptables, nftables, userspace");
+    let known = "ebpf, iptables, nftables, userspace";
+    check("ipvs", &format!("there is no proxy mode \"ipvs\"; there is: {known}"));
+    check("", &format!("there is no proxy mode \"\"; there is: {known}"));
 }
 
 #[test]

@@ -5,11 +5,11 @@ use service_proxy::backends::{self, Networks};
 use stdx::Family;
 
 use super::nodes::{FAMILIES, Nodes, tcp, udp};
-use super::{Case, REFUSED, change, cluster, web};
+use super::{Case, REFUSED, change, cluster, modes, web};
 
 #[test]
 fn a_service_of_two_families_answers_in_both_and_loses_one_alone() {
-    for mode in backends::ALL {
+    for mode in modes() {
         let [ipv4, ipv6] = FAMILIES.map(|family| Case { mode, family });
         let both = || [ipv4.both(&[0]), ipv6.both(&[0])].concat();
         let Some((nodes, mut backend)) = ipv4.setup(2, both()) else { return };

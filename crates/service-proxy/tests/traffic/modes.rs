@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use apimachinery::ObjectKey;
-use service_proxy::backends::{self, Error, ProgramError};
+use service_proxy::backends::{self, Error, Mode, ProgramError};
 
 use super::nodes::{Connection, FAMILIES, Flow, Nodes, tcp};
-use super::{Case, REFUSED, cluster, everywhere, web};
+use super::{Case, REFUSED, cluster, everywhere, modes, web};
 
 /// All that is in the namespace, of both interfaces of the kernel, without counters and handles.
 fn rules(nodes: &Nodes) -> String {
@@ -29,11 +29,21 @@ fn rules(nodes: &Nodes) -> String {
 #[test]
 fn connections_outlive_a_change_of_the_mode_and_no_old_rule_stays() {
     for family in FAMILIES {
-        for to in backends::ALL {
-            for from in backends::ALL.iter().filter(|it| it.name != to.name) {
+        for to in modes() {
+            for from in modes().filter(|it| it.name != to.name) {
                 change_mode(Case { mode: from, family }, Case { mode: to, family });
             }
         }
+    }
+}
+
+/// What is in the rules of a mode, and of no other.
+fn sign(mode: &Mode) -> &'static str {
+    match mode.name {
+        "ebpf" => "xebec-00c0ffee-packets",
+        "iptables" => "KUBE-SERVICES",
+        "userspace" => "xebec-00c0ffee-portals",
+        _ => "xebec-00c0ffee-services",
     }
 }
 
@@ -63,12 +73,7 @@ fn change_mode(from: Case, to: Case) {
     nodes.node.run(|| (from.mode.purge)(cluster())).unwrap().unwrap();
     check();
     let left = rules(&nodes);
-    let trace = |case: Case| match case.mode.name {
-        "iptables" => "KUBE-SERVICES",
-        "userspace" => "xebec-00c0ffee-portals",
-        _ => "xebec-00c0ffee-services",
-    };
-    let (old, new) = (trace(from), trace(to));
+    let (old, new) = (sign(from.mode), sign(to.mode));
     assert!(!left.contains(old) && left.contains(new), "{left}");
     nodes.node.run(|| service_proxy::purge(cluster())).unwrap().unwrap();
     let left = rules(&nodes);

@@ -1,7 +1,8 @@
 //! A node with pods, and a client outside, each a network namespace of its own; servers in the pods
 //! that say who they are and whom they see.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::cell::RefCell;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::thread;
@@ -9,7 +10,11 @@ use std::time::Duration;
 
 use linux::network_namespace::NetworkNamespace;
 use node_api::ClusterId;
+use rustix::io::Errno;
 use stdx::Family;
+
+/// Of all tests here.
+pub(crate) const CLUSTERS: [&str; 3] = ["00c0ffee", "0badcafe", "5eedf00d"];
 
 pub(crate) const TCP_PORT: u16 = 8080;
 pub(crate) const UDP_PORT: u16 = 8053;
@@ -112,6 +117,19 @@ fn join(namespace: &NetworkNamespace, here: &str, other: &NetworkNamespace) {
     ip(namespace, &format!("link set {here} up"));
     ip(other, "link set lo up");
     ip(other, "link set eth0 up");
+}
+
+/// Programs of mode ebpf are at a cgroup, which does not go with the namespaces.
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        let mode = service_proxy::backends::mode("ebpf").unwrap();
+        for cluster in CLUSTERS {
+            let purged = self.node.run(|| (mode.purge)(cluster.parse().unwrap()));
+            if let Err(err) = purged.unwrap() {
+                eprintln!("left behind: {}", stdx::error_chain(&err));
+            }
+        }
+    }
 }
 
 impl Nodes {
@@ -248,7 +266,7 @@ pub(crate) fn tcp(from: &NetworkNamespace, to: SocketAddr) -> Result<String, Err
     Connection::open(from, to)?.ask()
 }
 
-fn unspecified(to: SocketAddr) -> IpAddr {
+pub(crate) fn unspecified(to: SocketAddr) -> IpAddr {
     match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -256,23 +274,47 @@ fn unspecified(to: SocketAddr) -> IpAddr {
 }
 
 /// A flow of datagrams.
-pub(crate) struct Flow(UdpSocket);
+pub(crate) struct Flow<'a> {
+    socket: RefCell<UdpSocket>,
+    from: &'a NetworkNamespace,
+    to: SocketAddr,
+}
 
-impl Flow {
-    pub(crate) fn open(from: &NetworkNamespace, to: SocketAddr) -> Self {
+impl<'a> Flow<'a> {
+    pub(crate) fn open(from: &'a NetworkNamespace, to: SocketAddr) -> Self {
+        Self { socket: RefCell::new(Self::connect(from, to)), from, to }
+    }
+
+    fn connect(from: &NetworkNamespace, to: SocketAddr) -> UdpSocket {
         let socket = from.run(|| {
             let socket = UdpSocket::bind((unspecified(to), 0)).unwrap();
             socket.connect(to).map(|()| socket)
         });
         let socket = socket.unwrap().unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self(socket)
+        socket
     }
 
+    /// Where sockets are translated, one whose endpoint is gone is ended, and who has it opens
+    /// another: that is the same flow to whoever uses it.
     pub(crate) fn ask(&self) -> Result<String, ErrorKind> {
-        self.0.send(b"?").map_err(|err| err.kind())?;
+        let is_ended = |err: &io::Error| {
+            let errno = err.raw_os_error().map(Errno::from_raw_os_error);
+            matches!(errno, Some(Errno::CONNABORTED | Errno::DESTADDRREQ))
+        };
+        let mut answer = self.ask_once();
+        if answer.as_ref().is_err_and(is_ended) {
+            self.socket.replace(Self::connect(self.from, self.to));
+            answer = self.ask_once();
+        }
+        answer.map_err(|err| err.kind())
+    }
+
+    fn ask_once(&self) -> io::Result<String> {
+        let socket = self.socket.borrow();
+        socket.send(b"?")?;
         let mut buffer = [0; 64];
-        let length = self.0.recv(&mut buffer).map_err(|err| err.kind())?;
+        let length = socket.recv(&mut buffer)?;
         Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
     }
 }

@@ -17,7 +17,7 @@ use crate::service_port::frontend::{Frontend, cluster_frontend, external_fronten
 use crate::service_port::{Endpoint, Endpoints, Protocol, ServicePort};
 
 /// Frontends and where flows to them may go.
-type Flows = BTreeMap<Frontend, BTreeSet<Endpoint>>;
+pub(super) type Flows = BTreeMap<Frontend, BTreeSet<Endpoint>>;
 
 /// Frontends whose flows may go to endpoints that are gone, until those flows are deleted.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl StaleFlows {
 }
 
 /// All that serve count, whatever the policy: it is decided when a flow begins.
-fn of(ports: &[ServicePort]) -> Flows {
+pub(super) fn of(ports: &[ServicePort]) -> Flows {
     let mut flows = Flows::new();
     for port in ports.iter().filter(|it| it.protocol == Protocol::Udp) {
         let Endpoints { cluster, local, serving } = &port.endpoints;
@@ -75,7 +75,7 @@ fn of(ports: &[ServicePort]) -> Flows {
 
 /// What may have become stale: frontends that lost an endpoint, and such that had none. The
 /// endpoints are those of now.
-fn suspects(before: &Flows, after: &Flows) -> Flows {
+pub(super) fn suspects(before: &Flows, after: &Flows) -> Flows {
     let nothing = BTreeSet::new();
     let frontends: BTreeSet<_> = before.keys().chain(after.keys()).copied().collect();
     let ends = frontends.into_iter().map(|frontend| {

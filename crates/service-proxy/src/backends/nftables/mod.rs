@@ -7,12 +7,12 @@ mod levels;
 mod rendering;
 mod ruleset;
 mod sets;
-mod slots;
+pub(in crate::backends) mod slots;
 #[cfg(test)]
 mod tests;
 
-use super::Mode;
+pub(in crate::backends) use apply::{open_table, purge_table};
 
-pub(super) use apply::{open_table, purge_table};
+use super::Mode;
 
 pub const MODE: Mode = Mode { name: "nftables", open: apply::open, purge: apply::purge };

@@ -13,7 +13,10 @@ use std::collections::BTreeSet;
 
 use crate::service_port::Endpoint;
 
-pub(super) fn assign(previous: &[Endpoint], wanted: &BTreeSet<Endpoint>) -> Vec<Endpoint> {
+pub(in crate::backends) fn assign(
+    previous: &[Endpoint],
+    wanted: &BTreeSet<Endpoint>,
+) -> Vec<Endpoint> {
     let mut placed = BTreeSet::new();
     let mut slots: Vec<Option<Endpoint>> = previous
         .iter()
