@@ -231,7 +231,10 @@ fn a_proxys_file_is_honored_or_refused_by_its_paths() {
         &[],
     );
     check("mode: iptables", &[]);
-    check("mode: ipvs", &["mode: \"ipvs\" is not supported: choose iptables or nftables or userspace"]);
+    check(
+        "mode: ipvs",
+        &["mode: \"ipvs\" is not supported: choose ebpf or iptables or nftables or userspace"],
+    );
     check("nodePortAddresses: [192.0.2.0/24]", &[]);
     check(
         "nodePortAddresses: [primary]",

@@ -71,6 +71,7 @@ fn start_service_proxy(settings: &Settings, wiring: &Wiring<'_>) {
         service_cidrs: settings.service_cidrs.all().to_vec(),
         node_port_addresses: None,
         worker: Some(super::worker_in(wiring.data_dir)),
+        pods_cgroup: settings.cgroup_root.clone(),
     };
     service_proxy::start(config, &tasks, wiring.world, &factory);
     factory.start();

@@ -42,7 +42,7 @@ fn flags_are_held_against_the_same_tables_as_files() {
     proxy(&[], "give --kubeconfig");
     proxy(
         &["--proxy-mode", "ipvs"],
-        "mode: \"ipvs\" is not supported: choose iptables or nftables or userspace",
+        "mode: \"ipvs\" is not supported: choose ebpf or iptables or nftables or userspace",
     );
     proxy(&["--conntrack-min", "5"], "conntrack.min: 5 is not supported");
     proxy(&["--nodeport-addresses", "primary"], "nodePortAddresses: \"primary\" is not");

@@ -47,7 +47,7 @@ struct FileFlags {
     /// Who counts as local: ClusterCIDR, or NodeCIDR, the pods of this node by its Node
     #[arg(long, value_name = "MODE")]
     detect_local_mode: Option<String>,
-    /// How Services are served: nftables, iptables or userspace
+    /// How Services are served: nftables, iptables, ebpf or userspace
     #[arg(long, value_name = "MODE")]
     proxy_mode: Option<String>,
     /// Addresses of the node that node ports are served on (default: all)

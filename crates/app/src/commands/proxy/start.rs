@@ -82,6 +82,7 @@ impl Plan {
             pod_cidrs,
             node_port_addresses: self.node_port_addresses.clone(),
             worker: Some(worker(self.cluster)),
+            pods_cgroup: self.cluster.cgroup(),
         }
     }
 }
