@@ -33,14 +33,6 @@ pub(crate) struct Nodes {
     workers: tempfile::TempDir,
 }
 
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        for entry in std::fs::read_dir(self.workers.path()).unwrap() {
-            packets::purge(&entry.unwrap().path()).unwrap();
-        }
-    }
-}
-
 /// Who has which address. Every namespace has one of each family.
 pub(crate) mod addresses {
     use super::{Family, IpAddr};
@@ -119,9 +111,12 @@ fn join(namespace: &NetworkNamespace, here: &str, other: &NetworkNamespace) {
     ip(other, "link set eth0 up");
 }
 
-/// Programs of mode ebpf are at a cgroup, which does not go with the namespaces.
+/// What does not go with the namespaces: workers, and programs of mode ebpf, which are at a cgroup.
 impl Drop for Nodes {
     fn drop(&mut self) {
+        for entry in std::fs::read_dir(self.workers.path()).unwrap() {
+            packets::purge(&entry.unwrap().path()).unwrap();
+        }
         let mode = service_proxy::backends::mode("ebpf").unwrap();
         for cluster in CLUSTERS {
             let purged = self.node.run(|| (mode.purge)(cluster.parse().unwrap()));

@@ -272,7 +272,7 @@ fn run(
     (hook, scope): (Hook, Scope),
     world: World,
     values: &mut [(Table, Vec<u8>)],
-    context: &mut Vec<u8>,
+    context: &mut [u8],
 ) -> Vec<u64> {
     let code = code(hook, scope, NODE, [10, 11, 12, 13, 14, 15]).unwrap();
     let mut machine = EbpfVmRaw::new(Some(code.as_bytes())).unwrap();
