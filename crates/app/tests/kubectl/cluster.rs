@@ -201,12 +201,7 @@ fn ran(output: Output) -> Ran {
 pub(crate) fn start_server(directory: &Path, simulate: usize, flags: &[String]) -> Child {
     let port_file = directory.join("port");
     let port = std::fs::read_to_string(&port_file).unwrap_or_else(|_| {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port()
-            .to_string();
+        let port = test_ports::reserve().to_string();
         std::fs::write(&port_file, &port).unwrap();
         port
     });

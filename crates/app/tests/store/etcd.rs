@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
-use crate::{free_port, store_refuses, xebec};
+use crate::{store_refuses, xebec};
 
 fn program(variable: &str, name: &str) -> Option<PathBuf> {
     let path = std::env::var_os(variable).map_or_else(|| PathBuf::from(name), PathBuf::from);
@@ -37,7 +37,7 @@ impl Etcd {
     fn start() -> Option<Self> {
         let (program, etcdctl) = (program("XEBEC_TEST_ETCD", "etcd")?, etcdctl()?);
         let directory = tempfile::tempdir().unwrap();
-        let ports = (free_port(), free_port());
+        let ports = (test_ports::reserve(), test_ports::reserve());
         let child = spawn(&program, directory.path(), ports);
         Some(Self { child, directory, program, etcdctl, ports })
     }

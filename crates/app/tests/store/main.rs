@@ -56,7 +56,3 @@ fn store_refuses(data: &Path, arguments: &[&str]) -> String {
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).unwrap()
 }
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}

@@ -1,7 +1,6 @@
 //! Health and metrics of the controller manager and the scheduler that run alone.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,11 +18,6 @@ impl Drop for Process {
     }
 }
 
-pub(crate) fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}
-
 /// The status code and the body.
 pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String) {
     let output = Command::new("curl")
@@ -38,7 +32,7 @@ pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String
 }
 
 fn component(cluster: &Cluster, name: &str, flags: &[&str], metric: &str) {
-    let port = free_port();
+    let port = test_ports::reserve().to_string();
     let log = cluster.path(&format!("{name}.log"));
     let child = Command::new(env!("CARGO_BIN_EXE_xebec"))
         .args([name, "--leader-elect=false", "--bind-address=127.0.0.1", "--secure-port", &port])

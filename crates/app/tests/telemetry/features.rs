@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::cluster::Cluster;
-use super::components::{Process, free_port, get};
+use super::components::{Process, get};
 use super::page::Page;
 
 /// What a command that must not start says, and its exit code. Nothing may be made.
@@ -71,7 +71,7 @@ fn a_gate_has_an_effect() {
 #[test]
 fn what_is_disabled_is_not_served() {
     let directory = tempfile::tempdir().unwrap();
-    let port = free_port();
+    let port = test_ports::reserve().to_string();
     let server = Command::new(env!("CARGO_BIN_EXE_xebec"))
         .args(["apiserver", "--bind-address=127.0.0.1", "--secure-port", &port])
         .args(["--runtime-config=apps/v1/replicasets=false", "--data-dir"])

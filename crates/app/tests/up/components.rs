@@ -48,12 +48,7 @@ fn apiserver_controller_manager_and_scheduler_run_apart() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-        .to_string();
+    let port = test_ports::reserve().to_string();
     let data = home.path().join("data");
     let text = |name: &str| data.join(name).display().to_string();
     let run = |arguments: &[&str]| {

@@ -29,14 +29,10 @@ impl Drop for Etcd {
     }
 }
 
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Etcd {
     async fn start(program: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (client, peer) = (free_port(), free_port());
+        let (client, peer) = (test_ports::reserve(), test_ports::reserve());
         let url = |port: u16| format!("http://127.0.0.1:{port}");
         let child = Command::new(program)
             .args(["--data-dir".as_ref(), dir.path().join("data").as_os_str()])

@@ -11,7 +11,7 @@ use apimachinery::ObjectKey;
 use lifecycle::Tasks;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::HealthChecks;
 
@@ -49,14 +49,10 @@ async fn ask_at(address: IpAddr, port: u16) -> Option<String> {
     Some(answer)
 }
 
-async fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 #[tokio::test]
 async fn a_balancer_hears_how_many_endpoints_the_node_has() {
-    let (tasks, key, port) = (Tasks::new(), ObjectKey::new("default", "web"), free_port().await);
+    let (tasks, key, port) =
+        (Tasks::new(), ObjectKey::new("default", "web"), test_ports::reserve());
     let mut checks = HealthChecks::new(&tasks);
     checks.set(&key, Some(&service(port, "Cluster")), &slices(&["here"]), "here").await;
     assert_eq!(ask(port).await, None);

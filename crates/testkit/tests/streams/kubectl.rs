@@ -251,7 +251,7 @@ async fn ports_are_forwarded() {
         }
         child.kill().await.unwrap();
         // A port that nobody listens on: the connection is closed, and kubectl says why.
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let free = test_ports::reserve();
         let (mut child, local, _output) = forwarding(&kubectl, free).await;
         let mut stream = TcpStream::connect(("127.0.0.1", local)).await.unwrap();
         let mut back = Vec::new();

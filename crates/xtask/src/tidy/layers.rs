@@ -8,7 +8,7 @@ use super::{Problem, read};
 
 /// Lowest first. A crate that is not here may not exist.
 const LAYERS: &[&[&str]] = &[
-    &["cel", "stdx"],
+    &["cel", "stdx", "test-ports"],
     &["bgp", "features", "lifecycle", "linux", "telemetry"],
     &["apimachinery", "kvstore", "grpc", "node-api", "serving", "spdy"],
     &["api", "etcd", "images"],
