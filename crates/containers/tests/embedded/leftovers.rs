@@ -1,7 +1,7 @@
 //! What is on the machine: mounts, cgroups, processes, namespaces, before and after.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -60,8 +60,9 @@ fn mounts_of(bed: &Bed) -> BTreeSet<String> {
     mounts.lines().filter(|it| it.contains(directory)).map(str::to_owned).collect()
 }
 
-/// Whether a process is in this network namespace, by the number of its file.
-fn has_network_namespace(inode: u64) -> bool {
+/// Whether a process is in this network namespace.
+fn has_processes(namespace: &File) -> bool {
+    let inode = namespace.metadata().unwrap().ino();
     fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -77,8 +78,8 @@ pub(crate) async fn twenty_sandboxes_leave_nothing() {
         let sandbox = node.sandboxes().create(bed.sandbox(&format!("pod{n}"))).await.unwrap().id;
         let config = bed.container("main", "echo hello; sleep 1000");
         node.started(&sandbox, &config).await;
-        let namespace = format!("/proc/{}/ns/net", holder(&bed, &sandbox));
-        namespaces.push(fs::metadata(namespace).unwrap().ino());
+        // Kept open, so that nobody else's namespace gets its number.
+        namespaces.push(File::open(format!("/proc/{}/ns/net", holder(&bed, &sandbox))).unwrap());
         sandboxes.push(sandbox);
     }
     let directory = bed.directory.to_str().unwrap();
@@ -93,6 +94,6 @@ pub(crate) async fn twenty_sandboxes_leave_nothing() {
     node.purge().await;
     assert_eq!(cgroups(&bed.cgroup_root), [""; 0]);
     assert_eq!(mounts_of(&bed), mounts_before);
-    assert!(!namespaces.into_iter().any(has_network_namespace));
+    assert!(!namespaces.iter().any(has_processes));
     assert!(!bed.directory.join("containers").exists());
 }
