@@ -38,12 +38,19 @@ fn without(value: &Value, is_own: &dyn Fn(&str) -> bool) -> Value {
     }
 }
 
-/// Times, and ages of seconds, are none that two servers have in common.
+/// `12s`, `6y322d`.
+fn is_age(text: &str) -> bool {
+    let unit_ends = |it: char| "ydhms".contains(it);
+    let mut parts = text.split_inclusive(unit_ends).peekable();
+    parts.peek().is_some()
+        && parts.all(|it| {
+            let number = it.strip_suffix(unit_ends);
+            number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+        })
+}
+
+/// Times and ages are none that two servers have in common, nor one server tomorrow.
 fn cells(cells: &Value) -> Value {
-    let is_age = |it: &str| {
-        let number = it.strip_suffix('s').or_else(|| it.strip_suffix('m'));
-        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
-    };
     let cell = |it: &Value| match it {
         Value::String(text) if is_age(text) => "<age>".into(),
         Value::String(text) if text.len() == 20 && text.ends_with('Z') => "<time>".into(),
