@@ -20,12 +20,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::kept::kept;
 use crate::normal;
 use crate::server::Server;
 
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long nothing may change before it counts as settled under a manager that has just come.
+const QUIET: Duration = Duration::from_secs(8);
 /// What every case looks at.
 const ALWAYS: &[&str] = &["v1 pods", "v1 events"];
 
@@ -44,27 +47,51 @@ impl Case {
         Ok(Self { name: name.to_owned(), steps })
     }
 
-    /// What there is when all steps were taken.
+    fn namespace(&self) -> String {
+        format!("case-{}", self.name)
+    }
+
+    /// What there is when all steps were taken, in a form that another run can have, too.
     pub(crate) async fn play(&self, server: &mut Server) -> Result<Value> {
-        let namespace = format!("case-{}", self.name);
-        let own = json!({ "metadata": { "name": namespace } });
-        server.write("POST", "/api/v1/namespaces", JSON, &own).await?;
+        let (seen, namespace) = (self.reach(server).await?, self.namespace());
+        delete_namespace(server, &namespace).await;
+        Ok(normal::form(&seen, &namespace))
+    }
+
+    /// What there is when all steps were taken, as it must stay whoever follows. The namespace
+    /// stays, too.
+    pub(crate) async fn hold(&self, server: &mut Server) -> Result<Value> {
+        Ok(kept(&self.reach(server).await?))
+    }
+
+    /// What there is now in the namespace that [`Case::hold`] left.
+    pub(crate) async fn look_again(&self, server: &mut Server) -> Result<Value> {
+        let (namespace, looked_at) = (self.namespace(), self.looked_at());
+        rest(server, &namespace, &looked_at, QUIET).await?;
+        let seen = look(server, &namespace, &looked_at).await?;
+        delete_namespace(server, &namespace).await;
+        Ok(kept(&seen))
+    }
+
+    fn looked_at(&self) -> Vec<String> {
+        let named = self.steps.iter().filter_map(|it| it["look at"].as_array()).flatten();
+        let named = named.filter_map(Value::as_str);
+        ALWAYS.iter().copied().chain(named).map(str::to_owned).collect()
+    }
+
+    /// Takes all steps, and tells what there is then.
+    async fn reach(&self, server: &mut Server) -> Result<Value> {
+        let namespace = self.namespace();
+        make_namespace(server, &namespace).await?;
         let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
         until(server, &account, "the account", |it| it.is_some()).await?;
-        let mut looked_at: Vec<String> = ALWAYS.iter().map(|it| (*it).to_owned()).collect();
+        let looked_at = self.looked_at();
         for (number, step) in self.steps.iter().enumerate() {
-            for name in step["look at"].as_array().into_iter().flatten() {
-                looked_at.extend(name.as_str().map(str::to_owned));
-            }
             self.take(server, &namespace, step, &looked_at)
                 .await
                 .map_err(|err| format!("step {number}: {err}"))?;
         }
-        let seen = look(server, &namespace, &looked_at).await?;
-        let _ = server
-            .write("DELETE", &format!("/api/v1/namespaces/{namespace}"), JSON, &json!({}))
-            .await;
-        Ok(normal::form(&seen, &namespace))
+        look(server, &namespace, &looked_at).await
     }
 
     async fn take(
@@ -77,6 +104,10 @@ impl Case {
         let place = |object: &Value| Place::of(object, namespace);
         if let Some(object) = step.get("create") {
             let (place, object) = place(object)?;
+            if place.is_wide {
+                // It is in no namespace that takes it along when a run ends.
+                let _ = server.write("DELETE", &place.object(), JSON, &json!({})).await;
+            }
             server.write("POST", &place.collection, JSON, &object).await?;
         } else if let Some(object) = step.get("merge") {
             let (place, object) = place(object)?;
@@ -105,6 +136,38 @@ impl Case {
     }
 }
 
+/// Whoever manages what there is has made a Deployment's pod run. What was there before it came it
+/// has heard of then.
+pub(crate) async fn await_manager(server: &mut Server) -> Result<()> {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "newcomer" },
+        "spec": { "selector": { "matchLabels": { "app": "newcomer" } }, "template": {
+            "metadata": { "labels": { "app": "newcomer" } },
+            "spec": { "containers": [{ "name": "c", "image": "one" }] },
+        } },
+    });
+    let (namespace, uri) = ("case-newcomer", "/apis/apps/v1/namespaces/case-newcomer/deployments");
+    make_namespace(server, namespace).await?;
+    server.write("POST", uri, JSON, &deployment).await?;
+    let runs = |it: Option<&Value>| it.is_some_and(|it| it["status"]["readyReplicas"] == 1);
+    until(server, &format!("{uri}/newcomer"), "a pod that runs", runs).await?;
+    delete_namespace(server, namespace).await;
+    Ok(())
+}
+
+/// When one from a run before is gone.
+async fn make_namespace(server: &mut Server, name: &str) -> Result<()> {
+    let uri = format!("/api/v1/namespaces/{name}");
+    until(server, &uri, "the end of its namespace", |it| it.is_none()).await?;
+    let namespace = json!({ "metadata": { "name": name } });
+    server.write("POST", "/api/v1/namespaces", JSON, &namespace).await.map(drop)
+}
+
+/// Whether it is there is seen when the next one is made.
+async fn delete_namespace(server: &mut Server, name: &str) {
+    let _ = server.write("DELETE", &format!("/api/v1/namespaces/{name}"), JSON, &json!({})).await;
+}
+
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
@@ -112,6 +175,8 @@ const MERGE: &str = "application/merge-patch+json";
 struct Place {
     collection: String,
     name: String,
+    /// In no namespace.
+    is_wide: bool,
 }
 
 impl Place {
@@ -133,7 +198,8 @@ impl Place {
         let root = if version.contains('/') { "/apis" } else { "/api" };
         let plural = plural(&text(&object["kind"]));
         let object = substitute(object, namespace);
-        Ok((Self { collection: format!("{root}/{version}{within}/{plural}"), name }, object))
+        let collection = format!("{root}/{version}{within}/{plural}");
+        Ok((Self { collection, name, is_wide: within.is_empty() }, object))
     }
 
     fn object(&self) -> String {

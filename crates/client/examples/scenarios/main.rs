@@ -3,10 +3,13 @@
 //! which two runs can be compared.
 //!
 //! ```text
-//! scenarios KUBECONFIG OUT CASE...
+//! scenarios play KUBECONFIG OUT CASE...
+//! scenarios hold KUBECONFIG OUT CASE...
+//! scenarios look-again KUBECONFIG OUT CASE...
 //! ```
 //!
-//! Cases are files of steps; `OUT` is the JSON file with what was seen, by case.
+//! Cases are files of steps; `OUT` is the JSON file with what was seen, by case. What `hold` leaves
+//! `look-again` looks at when another manager has come, and has shown that it works.
 
 #![expect(clippy::print_stderr, reason = "what is under way is told to people")]
 #![expect(clippy::disallowed_methods, reason = "a program of its own, which owns its tasks")]
@@ -15,6 +18,7 @@ mod case;
 #[path = "../load/connect.rs"]
 #[expect(dead_code, reason = "shared with the load, which needs all of it")]
 mod connect;
+mod kept;
 mod normal;
 mod server;
 
@@ -33,11 +37,33 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// Cases at a time: most of each is waiting.
 const WORKERS: usize = 8;
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Play,
+    Hold,
+    LookAgain,
+}
+
+impl Way {
+    fn parse(text: &str) -> Result<Self> {
+        match text {
+            "play" => Ok(Self::Play),
+            "hold" => Ok(Self::Hold),
+            "look-again" => Ok(Self::LookAgain),
+            _ => Err(format!("{text}: there are play, hold and look-again").into()),
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut next = |what: &str| arguments.next().ok_or_else(|| format!("{what} is missing"));
+    let way = Way::parse(&next("play, hold or look-again")?)?;
     let (kubeconfig, out) = (next("KUBECONFIG")?, next("OUT")?);
+    if way == Way::LookAgain {
+        case::await_manager(&mut Server::connect(&kubeconfig).await?).await?;
+    }
     let cases = arguments.map(|it| Case::read(Path::new(&it))).collect::<Result<Vec<_>>>()?;
     let waiting = Arc::new(Mutex::new(cases));
     let seen = Arc::new(Mutex::new(BTreeMap::<String, Value>::new()));
@@ -49,7 +75,11 @@ async fn main() -> Result<()> {
             loop {
                 let case = waiting.lock().expect("nobody panics").pop();
                 let Some(case) = case else { return Result::Ok(()) };
-                let outcome = case.play(&mut server).await;
+                let outcome = match way {
+                    Way::Play => case.play(&mut server).await,
+                    Way::Hold => case.hold(&mut server).await,
+                    Way::LookAgain => case.look_again(&mut server).await,
+                };
                 let outcome = outcome.unwrap_or_else(|err| Value::String(format!("error: {err}")));
                 eprintln!("played {}", case.name);
                 seen.lock().expect("nobody panics").insert(case.name, outcome);
