@@ -223,12 +223,13 @@ pub(super) async fn prepare(
     if let Some(settled) = core.cache.settle(request.working_kind(), draft.object()) {
         draft.replace(settled);
     }
+    let is_counted = kind.has_generation() && request.part() != Part::Status;
     let is_new = kind.generation_counts_lost() && kind.is_new_generation(draft.object(), old);
     kind.prepare_update(draft.change(), old, request.part());
     // What the cluster gives, or takes because a feature is off, is compared, validated and admitted
     // like all else.
     request.hooks.complete(core, request, draft, Some(old));
-    if kind.has_generation() && (is_new || kind.is_new_generation(draft.object(), old)) {
+    if is_counted && (is_new || kind.is_new_generation(draft.object(), old)) {
         let generation = old.meta().generation.unwrap_or(0) + 1;
         draft.change().meta_mut().generation = Some(generation);
     }

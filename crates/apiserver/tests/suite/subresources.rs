@@ -116,6 +116,18 @@ async fn the_status_is_written_apart() {
         (&written["status"]["replicas"], &written["spec"]["replicas"]),
         (&json!(8), &json!(5))
     );
+    // The controller counts revisions there. On the object itself an annotation is a new generation.
+    let change = json!({"metadata": {"annotations": {"example.com/a": "1"}}});
+    for (part, generation) in [("/status", 2), ("", 2), ("/status", 2)] {
+        let uri = format!("{path}/web{part}");
+        let (_, written) = connection.call("PATCH", &uri, &change).await;
+        let metadata = &written["metadata"];
+        assert_eq!(metadata["annotations"]["example.com/a"], "1", "{part}");
+        assert_eq!(metadata["generation"], generation, "{part}");
+    }
+    let change = json!({"metadata": {"annotations": {"example.com/a": "2"}}});
+    let (_, written) = connection.call("PATCH", &format!("{path}/web"), &change).await;
+    assert_eq!(written["metadata"]["generation"], 3);
     let (code, read) = connection.call("GET", &format!("{path}/web/status"), &Value::Null).await;
     assert_eq!((code, &read["kind"]), (200, &json!("Deployment")));
 }

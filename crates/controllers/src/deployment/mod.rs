@@ -357,6 +357,8 @@ impl Deployments {
         Ok(())
     }
 
+    /// As a part of the status: on the object itself a new annotation would count as a new
+    /// generation.
     async fn set_revision(
         &self,
         key: &ObjectKey,
@@ -366,8 +368,9 @@ impl Deployments {
         let mut deployment = deployment.clone();
         let annotations = deployment.metadata.annotations.get_or_insert_default();
         annotations.insert(revisions::REVISION.to_owned(), revision);
-        let written = self.deployments_api.update(deployment).await.unless_gone();
-        if let Some(written) = written.map_err(Failed::to::<Deployment>("update", key))? {
+        let written = self.deployments_api.update_status(deployment).await.unless_gone();
+        let failed = Failed::to::<Deployment>("set the revision of", key);
+        if let Some(written) = written.map_err(failed)? {
             self.deployment_writes.wrote(key, written.meta());
         }
         Ok(())

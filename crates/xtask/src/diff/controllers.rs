@@ -130,8 +130,8 @@ fn play(root: &Path, cases: &[PathBuf], manager: &Manager) -> Result<Value> {
     place.scenarios(root, "play", cases)
 }
 
-/// Cases that time itself changes, or that end with what is on its way.
-const NOT_HELD: &[&str] = &["cronjob", "fresh-namespace", "job-ttl"];
+/// Cases that time itself changes, that end with what is on its way, or with what never ends.
+const NOT_HELD: &[&str] = &["cronjob", "foreground", "fresh-namespace", "job-ttl"];
 
 /// One manager takes over from the other; how many cases look otherwise after.
 #[expect(clippy::print_stdout, reason = "the result goes to standard output")]
