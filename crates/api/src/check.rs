@@ -9,6 +9,8 @@ use apimachinery::field::Path;
 use apimachinery::validation;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use crate::addresses;
+
 pub(crate) fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
 }
@@ -121,7 +123,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path, errors: &mut FieldErrors)
 
 /// Addresses that traffic can be sent to: not this host, not this link, not nothing.
 pub(crate) fn non_special_ip(address: &str, path: &Path, errors: &mut FieldErrors) {
-    let Ok(ip) = address.parse::<IpAddr>() else {
+    let Some(ip) = addresses::read_ip(address) else {
         return errors.invalid(path, address, "must be a valid IP address");
     };
     if ip.is_unspecified() {

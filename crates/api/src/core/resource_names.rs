@@ -97,11 +97,15 @@ pub(crate) fn validate_of_container(name: &str, path: &Path, errors: &mut FieldE
 }
 
 /// What all containers of a pod can be given together.
+pub(crate) fn is_of_pods(name: &str) -> bool {
+    ["cpu", "memory"].contains(&name) || is_huge_pages(name)
+}
+
 pub(crate) fn validate_of_pod(name: &str, path: &Path, errors: &mut FieldErrors) {
     let n_problems = errors.iter().count();
     validate(name, path, errors);
     let is_name = errors.iter().count() == n_problems;
-    if is_name && !["cpu", "memory"].contains(&name) && !is_huge_pages(name) {
+    if is_name && !is_of_pods(name) {
         errors.not_supported(path, name, &["cpu", HUGE_PAGES, "memory"]);
     }
 }

@@ -14,7 +14,7 @@ use super::hooks::Reserved;
 use super::list::{ListAnswer, select};
 use super::store::{Expect, Place, Written};
 use super::update::{Current, TRIES_MAX, existing};
-use super::{Body, Outcome, Request, admit, loose, metadata, store};
+use super::{Body, Outcome, Request, admit, loose, metadata, preconditions, store};
 use crate::stored_bytes::with_version;
 
 const FOREGROUND: &str = "foregroundDeletion";
@@ -27,7 +27,7 @@ pub(crate) async fn delete(core: &Core, request: &mut Request) -> Result<(Outcom
     };
     for _ in 0..TRIES_MAX {
         let current = existing(core, request).await?;
-        validate_preconditions(request, &options, &current)?;
+        preconditions::validate_deletion(request, &options.preconditions, &current)?;
         let valid = admit::delete(core, request, &options, &current).await?;
         if let Some(outcome) = delete_once(core, request, &options, current, &valid).await? {
             return Ok((outcome, 200));
@@ -48,7 +48,7 @@ pub(crate) async fn delete_admitted(
 ) -> Result<(), ApiError> {
     for _ in 0..TRIES_MAX {
         let current = existing(core, request).await?;
-        validate_preconditions(request, options, &current)?;
+        preconditions::validate_deletion(request, &options.preconditions, &current)?;
         if delete_once(core, request, options, current, valid).await?.is_some() {
             return Ok(());
         }
@@ -57,31 +57,6 @@ pub(crate) async fn delete_admitted(
         }
     }
     Err(request.modified())
-}
-
-fn validate_preconditions(
-    request: &Request,
-    options: &DeleteOptions,
-    current: &Current,
-) -> Result<(), ApiError> {
-    let meta = &current.stored.meta;
-    let version = meta.resource_version.to_string();
-    let checks = [
-        ("UID", options.preconditions.uid.as_ref(), &meta.uid),
-        ("ResourceVersion", options.preconditions.resource_version.as_ref(), &version),
-    ];
-    for (what, wanted, found) in checks {
-        if let Some(wanted) = wanted
-            && wanted != found
-        {
-            let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-            );
-            let resource = request.kind.names().group_resource();
-            return Err(ApiError::conflict(&resource, request.name(), &why));
-        }
-    }
-    Ok(())
 }
 
 /// `None` if somebody else was faster.

@@ -13,6 +13,7 @@ pub(crate) mod hooks;
 mod list;
 mod metadata;
 mod patch;
+pub(crate) mod preconditions;
 mod protobuf;
 mod read;
 mod recent;
@@ -50,7 +51,7 @@ pub(crate) use stages::{
     Request, authenticate, enter, enter_elsewhere, enter_in_process, enter_path,
 };
 pub(crate) use unread::{Read, Unread};
-pub(crate) use update::{Current, TRIES_MAX, existing, write_directly, write_unrecorded};
+pub(crate) use update::{Current, TRIES_MAX, existing, write_directly};
 
 use hooks::{Exchange, StreamBody};
 

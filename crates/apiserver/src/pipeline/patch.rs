@@ -280,6 +280,13 @@ async fn apply_new(
     let value = applied(core, request, None, bytes).await?;
     let mut object = typed(request, &value, PatchKind::Apply, bytes)?;
     let meta = object.meta_mut();
+    if let Some(uid) = meta.uid.as_ref().filter(|it| !it.is_empty()) {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        let resource = request.kind.names().group_resource();
+        return Err(ApiError::conflict(&resource, request.name(), &why));
+    }
     if meta.name.as_deref().unwrap_or_default().is_empty() {
         meta.name = Some(request.name().to_owned());
     }

@@ -7,8 +7,9 @@ use api::{ApiObject, Kind, Part, Stored};
 use apimachinery::validation::{
     validate_metadata, validate_metadata_again, validate_metadata_update,
 };
-use apimachinery::{ApiError, FieldErrors, Path};
+use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
 use bytes::Bytes;
+use client::Preconditions;
 use serde_json::Value;
 
 use super::core::Core;
@@ -16,7 +17,7 @@ use super::create::{create_object, invalid_if_any};
 use super::draft::{Sealed, without_empties};
 use super::hooks::{Reserved, Write};
 use super::store::{Expect, Place, Written};
-use super::{Outcome, Request, admit, decode, fields, loose, metadata, store};
+use super::{Outcome, Request, admit, decode, fields, loose, metadata, preconditions, store};
 use crate::stored_bytes::with_version;
 
 /// How often a write without a resourceVersion starts over when somebody else was faster.
@@ -98,15 +99,19 @@ pub(crate) async fn existing(core: &Core, request: &Request) -> Result<Current, 
 pub(super) async fn update(core: &Core, request: &mut Request) -> Result<(Outcome, u16), ApiError> {
     let mut incoming = decode::decode(request)?;
     validate_place(request, incoming.as_mut())?;
+    let uid = incoming.meta().uid.clone().filter(|it| !it.is_empty());
+    let wanted = Preconditions { uid, resource_version: None };
     for _ in 0..TRIES_MAX {
         let Some(current) = current(core, request).await? else {
             if request.kind.creates_on_update() && request.subresource().is_none() {
+                preconditions::validate(request, &wanted, None)?;
                 metadata::place_new(request, incoming.meta_mut())?;
                 return create_object(core, request, incoming).await;
             }
             return Err(request.not_found());
         };
         // Asked anew if somebody was faster: that may have been with what goes beside the object.
+        preconditions::validate(request, &wanted, Some(&current))?;
         validate_version(request, incoming.as_ref(), &current)?;
         if let Some(outcome) = replace(core, request, &current, incoming.clone_box()).await? {
             return Ok((outcome, 200));
@@ -143,27 +148,16 @@ pub(super) fn validate_version(
     current: &Current,
 ) -> Result<(), ApiError> {
     let meta = incoming.meta();
-    if let Some(uid) = meta.uid.as_deref().filter(|it| !it.is_empty())
-        && uid != current.stored.meta.uid
-    {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            current.stored.meta.uid
-        );
-        let resource = request.kind.names().group_resource();
-        return Err(ApiError::conflict(&resource, request.name(), &why));
-    }
     match meta.resource_version.as_deref().unwrap_or_default() {
         "" | "0" if request.kind.updates_unconditionally() => Ok(()),
         "" | "0" => {
             let mut errors = FieldErrors::new();
             let path = Path::new("metadata").child("resourceVersion");
             errors.invalid(&path, 0, "must be specified for an update");
-            Err(ApiError::invalid(
-                &request.kind.names().gvk().group_kind(),
-                request.name(),
-                &errors,
-            ))
+            // Upstream names the resource where others name the kind.
+            let GroupResource { group, resource } = request.kind.names().group_resource();
+            let kind = GroupKind { group, kind: resource };
+            Err(ApiError::invalid(&kind, request.name(), &errors))
         }
         version if version == current.stored.meta.resource_version.to_string() => Ok(()),
         _ => Err(request.modified()),
@@ -239,48 +233,22 @@ pub(super) async fn prepare(
     Ok(reserved)
 }
 
-/// Stores what the server itself has made of an object, past the rules for clients. Whether nobody
-/// else was faster.
+/// Stores what the server itself has made of an object, past the rules for clients and without a
+/// record of who wrote it. At which revision it is stored then; `None` if somebody else was faster.
 pub(crate) async fn write_directly(
-    core: &Core,
-    request: &Request,
-    current: &Current,
-    (mut object, valid): (Box<dyn ApiObject>, &Valid),
-) -> Result<bool, ApiError> {
-    object.meta_mut().resource_version = None;
-    let mut draft = Draft::new(object);
-    fields::record(core, request, Some(current.tree()), &mut draft).await?;
-    if request.call.write.dry_run {
-        return Ok(true);
-    }
-    Ok(put(core, request, current, (draft, valid)).await?.is_some())
-}
-
-/// The same without a record of who wrote it. At which revision it is stored then; `None` if
-/// somebody else was faster.
-pub(crate) async fn write_unrecorded(
     core: &Core,
     request: &Request,
     current: &Current,
     (mut object, valid): (Box<dyn ApiObject>, &Valid),
 ) -> Result<Option<u64>, ApiError> {
     object.meta_mut().resource_version = None;
-    let stored = put(core, request, current, (Draft::new(object), valid)).await?;
-    Ok(stored.map(|it| it.meta.resource_version))
-}
-
-async fn put(
-    core: &Core,
-    request: &Request,
-    current: &Current,
-    (draft, valid): (Draft, &Valid),
-) -> Result<Option<Arc<Stored>>, ApiError> {
+    let draft = Draft::new(object);
     let expect = Expect::At(current.stored.meta.resource_version);
     let path = request.path()?;
     let place = Place { path: &path, expect };
     let sealed = Sealed::new(draft, valid, Reserved::default());
     Ok(match store::put(core, request, place, sealed).await? {
-        Written::Stored(stored) => Some(stored),
+        Written::Stored(stored) => Some(stored.meta.resource_version),
         Written::Refused => None,
     })
 }

@@ -29,6 +29,7 @@ mod kubernetes_service;
 mod limits;
 mod list_and_watch;
 mod policies;
+mod preconditions;
 mod published;
 mod quotas;
 mod reviews;

@@ -27,5 +27,6 @@ mod rollout;
 mod rules;
 mod scheduling;
 mod sets;
+mod verbs;
 mod versions;
 mod workloads;

@@ -62,6 +62,26 @@ pub(crate) async fn create(
     }
 }
 
+/// Gives the object that is there a status, where both servers take it.
+pub(crate) async fn give_status(
+    pair: &mut Pair,
+    collection: &str,
+    live: &mut Live,
+    status: &Value,
+) -> Result<()> {
+    let name = live.manifest["metadata"]["name"].as_str().unwrap_or_default();
+    let path = format!("{collection}/{name}/status");
+    let patch = json!({ "status": status }).to_string();
+    for (server, shown) in pair.iter_mut().zip(&mut live.shown) {
+        let answer = server.call("PATCH", &path, MERGE, &patch).await?;
+        if answer.code != 200 {
+            return Err(format!("{path}: {}", answer.body["message"]).into());
+        }
+        *shown = answer.body;
+    }
+    Ok(())
+}
+
 pub(crate) async fn delete(pair: &mut Pair, collection: &str, name: &str) -> Result<()> {
     for server in pair {
         delete_from(server, collection, name).await?;

@@ -25,6 +25,7 @@ mod report;
 mod requests;
 mod run;
 mod schema;
+mod seeds;
 mod server;
 
 use std::collections::VecDeque;
@@ -39,6 +40,7 @@ use flags::Flags;
 use report::Report;
 use run::Kind;
 use schema::Schemas;
+use seeds::Act;
 use server::Server;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -112,11 +114,17 @@ async fn kinds(flags: &Flags, upstream: &mut Server) -> Result<VecDeque<Kind>> {
             }
         }
         // Each server would give it another.
-        if key.1 == "Service" {
+        let is_service = key.1 == "Service";
+        if is_service {
             example["spec"]["clusterIP"] = Value::from(SERVICE_ADDRESS);
         }
+        let mut seeds = seeds::of_kind(include_str!("seeds.json"), &example)?;
+        for seed in seeds.iter_mut().filter(|_| is_service) {
+            seed.manifest["spec"]["clusterIP"] = Value::from(SERVICE_ADDRESS);
+        }
+        let acts = Act::of_kind(include_str!("acts.json"), &key.1)?;
         let (name, resource) = (format!("{} {}", key.0, key.1), resource.clone());
-        kinds.push_back(Kind { name, example, resource, namespace, n_requests: 0 });
+        kinds.push_back(Kind { name, example, seeds, acts, resource, namespace, n_requests: 0 });
     }
     let n = flags.n_requests / kinds.len().max(1);
     kinds.iter_mut().for_each(|it| it.n_requests = n);

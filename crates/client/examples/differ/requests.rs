@@ -15,6 +15,8 @@ pub(crate) enum Verb {
     MergePatch,
     StrategicPatch,
     Apply,
+    /// What is done to an object otherwise: see `seeds::Act`.
+    Act,
 }
 
 impl Verb {
@@ -35,20 +37,21 @@ impl Verb {
             Self::MergePatch => "merge patch",
             Self::StrategicPatch => "strategic patch",
             Self::Apply => "apply",
+            Self::Act => "act",
         }
     }
 
     fn method(self) -> &'static str {
         match self {
-            Self::Create => "POST",
+            Self::Create | Self::Act => "POST",
             Self::Update => "PUT",
-            _ => "PATCH",
+            Self::JsonPatch | Self::MergePatch | Self::StrategicPatch | Self::Apply => "PATCH",
         }
     }
 
     fn content_type(self) -> &'static str {
         match self {
-            Self::Create | Self::Update => "application/json",
+            Self::Create | Self::Update | Self::Act => "application/json",
             Self::JsonPatch => "application/json-patch+json",
             Self::MergePatch => "application/merge-patch+json",
             Self::StrategicPatch => "application/strategic-merge-patch+json",
@@ -103,7 +106,9 @@ impl Writer<'_> {
         change: &Change,
     ) -> Ask {
         let bodies = match verb {
-            Verb::Create | Verb::Update => self.updates(live, document, is_status, change),
+            Verb::Create | Verb::Update | Verb::Act => {
+                self.updates(live, document, is_status, change)
+            }
             Verb::JsonPatch => twice(&self.operations(&live.shown[0], document, is_status, change)),
             Verb::MergePatch => twice(&self.patch(document, is_status, change, false)),
             Verb::StrategicPatch => twice(&self.patch(document, is_status, change, true)),

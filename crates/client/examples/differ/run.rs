@@ -9,6 +9,7 @@ use crate::grow::{Garden, pick};
 use crate::live::{self, Pair};
 use crate::place::{self, Step};
 use crate::requests::{Ask, Live, Verb, Writer};
+use crate::seeds::{Act, Seed};
 use crate::server::{Resource, Server};
 use crate::{Shared, mutate};
 
@@ -23,6 +24,8 @@ const CREATES_PERCENT: usize = 40;
 pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) example: Value,
+    pub(crate) seeds: Vec<Seed>,
+    pub(crate) acts: Vec<Act>,
     pub(crate) resource: Resource,
     /// Of its own.
     pub(crate) namespace: String,
@@ -57,6 +60,8 @@ async fn ask_all(shared: &Shared, kind: &Kind, pair: &mut Pair) -> Result<()> {
     let mut asker = Asker { shared, kind, pair, n_asked: 0 };
     let mut manifests = vec![kind.example.clone()];
     asker.ask(&writer.create(&kind.example, None)).await?;
+    asker.ask_seeds(&garden, &writer).await?;
+    manifests.extend(kind.seeds.iter().map(|it| it.manifest.clone()));
     while asker.n_asked < kind.n_requests * CREATES_PERCENT / 100 {
         let manifest = asker.grow(&garden, &writer, &mut manifests).await?;
         for _ in 0..MUTATIONS {
@@ -94,6 +99,25 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
+    /// What is known to matter: created, with 50 mutations each, and written to.
+    async fn ask_seeds(&mut self, garden: &Garden<'_>, writer: &Writer<'_>) -> Result<()> {
+        for seed in &self.kind.seeds {
+            self.ask(&writer.create(&seed.manifest, None)).await?;
+            for _ in 0..MUTATIONS {
+                if let Some(change) = mutate::one(garden, &seed.manifest, writer.schema, &[]) {
+                    self.ask(&writer.create(&seed.manifest, Some(&change))).await?;
+                }
+            }
+            let made = live::create(self.pair, writer.collection, &seed.manifest).await?;
+            let Some(mut live) = made else { continue };
+            if let Some(status) = &seed.status {
+                live::give_status(self.pair, writer.collection, &mut live, status).await?;
+            }
+            self.write_all(garden, writer, &live).await?;
+        }
+        Ok(())
+    }
+
     /// Another manifest that upstream takes, made from one of those before.
     async fn grow(
         &mut self,
@@ -124,6 +148,10 @@ impl Asker<'_> {
         writer: &Writer<'_>,
         live: &Live,
     ) -> Result<()> {
+        let name = live.manifest["metadata"]["name"].as_str().unwrap_or_default();
+        for act in &self.kind.acts {
+            self.ask(&act.ask(writer.collection, name)).await?;
+        }
         let status = [Step::Field("status".to_owned())];
         for _ in 0..MUTATIONS {
             let verb = *pick(garden.random, Verb::WRITES);

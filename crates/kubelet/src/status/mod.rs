@@ -34,7 +34,7 @@ pub(crate) fn compute(view: &View, life: &Life) -> PodStatus {
         return rejected(view, old, reason, message);
     }
     let mut status = old.clone();
-    status.qos_class = Some(api::core::pod::qos_class(view.spec()).to_owned());
+    status.qos_class = Some(class(view, old));
     status.start_time.get_or_insert_with(|| seconds(view.now));
     status.observed_generation = view.generation;
     addresses(view, life, &mut status);
@@ -60,12 +60,18 @@ pub(crate) fn compute(view: &View, life: &Life) -> PodStatus {
     status
 }
 
+/// Once said, it stays.
+fn class(view: &View, old: &PodStatus) -> String {
+    let said = old.qos_class.clone().filter(|it| !it.is_empty());
+    said.unwrap_or_else(|| api::core::pod::qos_class(view.spec()).to_owned())
+}
+
 fn rejected(view: &View, old: &PodStatus, reason: &str, message: &str) -> PodStatus {
     PodStatus {
         phase: Some("Failed".to_owned()),
         reason: Some(reason.to_owned()),
         message: Some(format!("Pod was rejected: {message}")),
-        qos_class: Some(api::core::pod::qos_class(view.spec()).to_owned()),
+        qos_class: Some(class(view, old)),
         start_time: Some(old.start_time.clone().unwrap_or_else(|| seconds(view.now))),
         observed_generation: view.generation,
         ..old.clone()

@@ -1,5 +1,6 @@
 //! Node: a machine that runs pods.
 
+mod annotations;
 pub mod fit;
 mod table;
 #[cfg(test)]

@@ -84,6 +84,41 @@ fn declared_features_are_sorted_names() {
 }
 
 #[test]
+fn annotations_with_json_in_them_are_read() {
+    let annotated =
+        |key: &str, value: &str| json!({"metadata": {"name": "n1", "annotations": {key: value}}});
+    let avoid = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+    let path = format!("metadata.annotations.{avoid}");
+    let owner = |controller: &str| {
+        format!(
+            r#"{{"preferAvoidPods": [{{"podSignature": {{"podController": {{"kind": "A", "name": "a"{controller}}}}}}}]}}"#
+        )
+    };
+    for taken in ["", "null", "{}", &owner(r#", "controller": true"#)] {
+        check::<Node>(annotated(avoid, taken), &[]);
+    }
+    let free = format!(
+        "{path}[0].PodSignature.PodController.Controller: Invalid value: false: must point to a controller"
+    );
+    check::<Node>(annotated(avoid, &owner("")), &[&free]);
+    let unnamed = format!("{path}[1].PodSignature: Required value");
+    let two = owner(r#", "controller": true}}}, {"x": {"y": {"#);
+    check::<Node>(annotated(avoid, &two), &[&unnamed]);
+    check::<Node>(
+        annotated(avoid, "["),
+        &[&format!(
+            "metadata.annotations.AvoidPods: Invalid value: \"{avoid}\": EOF while parsing a list at line 1 column 1"
+        )],
+    );
+    let taints = "scheduler.alpha.kubernetes.io/taints";
+    check::<Node>(annotated(taints, r#"[{"key": "a", "effect": "NoSchedule"}]"#), &[]);
+    check::<Node>(
+        annotated(taints, r#"[{"key": "a"}]"#),
+        &[&format!("metadata.annotations.{taints}[0].effect: Required value")],
+    );
+}
+
+#[test]
 fn configuration_by_the_api_is_gone() {
     let source = json!({"configMap": {"namespace": "a", "name": "b", "kubeletConfigKey": "c"}});
     let manifest = node(json!({"configSource": source}), json!({"config": {"assigned": source}}));

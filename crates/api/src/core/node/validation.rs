@@ -8,12 +8,16 @@ use apimachinery::FieldErrors;
 use apimachinery::field::{Cause, Path};
 use apimachinery::validation::{is_cidr, is_label_value, is_qualified_name};
 
+use super::annotations;
 use crate::check::{self, text};
 use crate::core::resource_names;
 
 const UNSORTED: &str = "list must be sorted alphabetically";
 
 pub(super) fn validate(node: &Node, errors: &mut FieldErrors) {
+    if let Some(it) = &node.metadata.annotations {
+        annotations::validate(it, errors);
+    }
     let taints = node.spec.as_ref().and_then(|it| it.taints.as_deref()).unwrap_or_default();
     // Upstream names this path, though taints are in the spec; clients may match it.
     validate_taints(taints, &Path::new("metadata").child("taints"), errors);
@@ -73,7 +77,7 @@ fn validate_features(features: &[String], path: &Path, errors: &mut FieldErrors)
     }
 }
 
-fn validate_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_taints(taints: &[Taint], path: &Path, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let path = path.index(index);

@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::{
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
-use apimachinery::validation::is_label_value;
 
 use super::PersistentVolume;
 use crate::check;
@@ -32,13 +31,8 @@ pub(super) fn keep_transition_time(volume: &mut PersistentVolume, stored: &Persi
 /// Values that were stored before they were checked do not hinder other changes.
 pub(super) fn allowed_values(stored: &PersistentVolume) -> Values {
     let affinity = stored.spec.as_ref().and_then(|it| it.node_affinity.as_ref());
-    let terms = affinity.and_then(|it| it.required.as_ref()).map(|it| &it.node_selector_terms);
-    let expressions = terms.into_iter().flatten().flat_map(|it| it.match_expressions.iter());
-    let mut values = expressions.flatten().flat_map(|it| it.values.iter().flatten());
-    match values.any(|it| !is_label_value(it).is_empty()) {
-        true => Values::AsTheyAre,
-        false => Values::OfLabels,
-    }
+    let required = affinity.and_then(|it| it.required.as_ref());
+    Values::taken(required.map(|it| it.node_selector_terms.as_slice()).unwrap_or_default())
 }
 
 pub(super) fn validate(

@@ -31,7 +31,6 @@ pub fn bind(pod: &mut Pod, binding: &Binding, now: Timestamp) -> Result<(), Stri
     let condition = PodCondition {
         type_: "PodScheduled".to_owned(),
         status: "True".to_owned(),
-        observed_generation: pod.metadata.generation,
         ..PodCondition::default()
     };
     conditions::set(pod, condition, now);

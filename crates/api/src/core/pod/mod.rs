@@ -3,13 +3,17 @@
 pub mod bind;
 pub mod conditions;
 mod fields;
+mod fixed_annotations;
+mod gated;
 mod host_ports;
+mod label_keys;
 pub mod mirror;
 pub mod resize;
 mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod transitions;
 mod update;
 mod view;
 pub(crate) mod warnings;
@@ -19,7 +23,7 @@ use apimachinery::FieldErrors;
 use crate::kind::Resource;
 
 use super::pod_spec;
-use super::pod_spec::validation::annotations;
+use super::pod_spec::validation::{self, Values, allowed_values, annotations};
 use crate::check::text;
 use crate::kind::Part;
 use apimachinery::field::Path;
@@ -54,9 +58,11 @@ impl Resource for Pod {
 
     fn prepare_create(&mut self) {
         let spec = self.spec.get_or_insert_default();
+        // As upstream, which believes the manifest about its class.
+        let class = self.status.take().and_then(|it| it.qos_class).filter(|it| !it.is_empty());
         let mut status = PodStatus {
             phase: Some("Pending".to_owned()),
-            qos_class: Some(qos_class(spec).to_owned()),
+            qos_class: Some(class.unwrap_or_else(|| qos_class(spec).to_owned())),
             ..PodStatus::default()
         };
         if spec.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty()) {
@@ -70,6 +76,9 @@ impl Resource for Pod {
             }]);
         }
         self.status = Some(status);
+        if let Some(labels) = &self.metadata.labels {
+            label_keys::merge(spec, labels);
+        }
         if let Some(annotations) = &self.metadata.annotations {
             annotations::sync_app_armor(annotations, spec);
         }
@@ -79,23 +88,15 @@ impl Resource for Pod {
         update::restore(self, stored, part);
     }
 
-    fn validate(&self, errors: &mut FieldErrors) {
-        let absent = Default::default();
-        let spec = self.spec.as_ref().unwrap_or(&absent);
-        pod_spec::validation::validate_spec(spec, &Path::new("spec"), errors);
-        pod_spec::validation::validate_of_pod(spec, &Path::new("spec"), errors);
-        pod_spec::validation::validate_images(spec, &Path::new("spec"), errors);
-        if let Some(annotations) = &self.metadata.annotations {
-            let path = Path::new("metadata.annotations");
-            annotations::validate(annotations, spec, &path, errors);
-        }
-    }
+    /// Every rule depends on whether the pod is new, and on the part that is written.
+    fn validate(&self, _errors: &mut FieldErrors) {}
 
     fn validate_create(&self, errors: &mut FieldErrors) {
+        validate_whole(self, Values::OfLabels, errors);
         let Some(spec) = &self.spec else { return };
         let path = Path::new("spec");
         let name = text(self.metadata.name.as_ref());
-        pod_spec::validation::validate_claim_names(name, spec, &path, errors);
+        validation::validate_claim_names(name, spec, &path, errors);
         if spec.ephemeral_containers.as_ref().is_some_and(|it| !it.is_empty()) {
             errors.forbidden(&path.child("ephemeralContainers"), "cannot be set on create");
         }
@@ -110,8 +111,19 @@ impl Resource for Pod {
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
+        if let Some(why) = update::refusal(stored, part) {
+            return errors.forbidden(&no_field(), why);
+        }
+        if part != Part::Status {
+            let values = stored.spec.as_ref().map_or(Values::OfLabels, allowed_values);
+            validate_whole(self, values, errors);
+        }
+        if part != Part::Other("resize") {
+            fixed_annotations::validate_update(self, stored, errors);
+            // Once more where they were checked with the rest: as often as upstream tells of them.
+            validate_annotations(self, errors);
+        }
         update::validate(self, stored, part, errors);
-        mirror::validate_update(self, stored, errors);
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -163,6 +175,30 @@ impl Resource for Pod {
             seconds => seconds,
         })
     }
+}
+
+/// What holds for a pod whenever something of its spec is written.
+fn validate_whole(pod: &Pod, values: Values, errors: &mut FieldErrors) {
+    validate_annotations(pod, errors);
+    let absent = Default::default();
+    let spec = pod.spec.as_ref().unwrap_or(&absent);
+    let path = Path::new("spec");
+    validation::validate_spec(spec, values, &path, errors);
+    validation::validate_of_pod(spec, &path, errors);
+    validation::validate_images(spec, &path, errors);
+}
+
+fn validate_annotations(pod: &Pod, errors: &mut FieldErrors) {
+    let absent = Default::default();
+    let spec = pod.spec.as_ref().unwrap_or(&absent);
+    if let Some(it) = &pod.metadata.annotations {
+        annotations::validate(it, spec, &Path::new("metadata.annotations"), errors);
+    }
+}
+
+/// The path, in upstream's words, of a refusal that is about no field.
+fn no_field() -> Path {
+    Path::root().key("")
 }
 
 fn warnings_of_name(name: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What a kubelet or a scheduler may say of a pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerStatus, Pod, PodExtendedResourceClaimStatus, PodSpec, PodStatus,
@@ -12,6 +12,7 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 use apimachinery::validation::{is_dns_label, is_dns_subdomain, is_ip, is_qualified_name};
 
+use super::transitions;
 use crate::addresses;
 use crate::check::{self, text};
 
@@ -56,6 +57,25 @@ pub(super) fn drop_disabled(status: &mut PodStatus, stored: Option<&PodStatus>) 
     mounts.for_each(|it| it.volume_status = None);
 }
 
+/// Whoever does not know of generations takes nothing away from what was said about them. There may
+/// be several conditions of a type: then the first is followed by the first.
+pub(super) fn keep_generations(status: &mut PodStatus, stored: Option<&PodStatus>) {
+    let Some(stored) = stored else { return };
+    if status.observed_generation.unwrap_or(0) == 0 {
+        status.observed_generation = stored.observed_generation;
+    }
+    let mut before: BTreeMap<&str, VecDeque<Option<i64>>> = BTreeMap::new();
+    for condition in stored.conditions.iter().flatten() {
+        before.entry(&condition.type_).or_default().push_back(condition.observed_generation);
+    }
+    for condition in status.conditions.iter_mut().flatten() {
+        let old = before.get_mut(condition.type_.as_str()).and_then(VecDeque::pop_front);
+        if condition.observed_generation.unwrap_or(0) == 0 {
+            condition.observed_generation = old.flatten();
+        }
+    }
+}
+
 pub(super) fn validate(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     let (no_spec, no_status) = (PodSpec::default(), PodStatus::default());
     let spec = pod.spec.as_ref().unwrap_or(&no_spec);
@@ -65,19 +85,31 @@ pub(super) fn validate(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     validate_conditions(status, &path.child("conditions"), errors);
     let nominated = text(status.nominated_node_name.as_ref());
     if !nominated.is_empty() && status.nominated_node_name != old.nominated_node_name {
-        let path = path.child("nominatedNodeName");
-        check::format(nominated, &is_dns_subdomain(nominated), &path, errors);
+        validate_nomination(nominated, stored, &path.child("nominatedNodeName"), errors);
     }
     if let Some(generation) = status.observed_generation.filter(|it| *it < 0) {
         let path = path.child("observedGeneration");
         errors.invalid(&path, generation, "must be a non-negative integer");
     }
+    let class = text(status.qos_class.as_ref());
+    let is_same = class == text(old.qos_class.as_ref());
+    check::immutable(is_same, class, &path.child("qosClass"), errors);
+    transitions::validate(status, old, stored.spec.as_ref().unwrap_or(&no_spec), &path, errors);
     validate_claims(status, spec, &path.child("resourceClaimStatuses"), errors);
     if let Some(claim) = &status.extended_resource_claim_status {
         validate_extended(claim, spec, &path.child("extendedResourceClaimStatus"), errors);
     }
     validate_addresses(status, old, &path, errors);
     validate_containers(status, spec, &path, errors);
+}
+
+/// It promises a place, which a pod that has one has no use for.
+fn validate_nomination(node: &str, stored: &Pod, path: &Path, errors: &mut FieldErrors) {
+    check::format(node, &is_dns_subdomain(node), path, errors);
+    if !text(stored.spec.as_ref().and_then(|it| it.node_name.as_ref())).is_empty() {
+        let detail = "may not be set on pods that are already bound to a node";
+        errors.forbidden(path, detail);
+    }
 }
 
 fn validate_conditions(status: &PodStatus, path: &Path, errors: &mut FieldErrors) {

@@ -54,6 +54,10 @@ fn a_client_can_not_set_the_status_of_a_new_pod() {
         "/status",
         json!({"phase": "Pending", "qosClass": "BestEffort"}),
     );
+    // But for its class, which upstream believes.
+    let manifest = with(web(), "/status", json!({"phase": "Running", "qosClass": "Guaranteed"}));
+    let expected = json!({"phase": "Pending", "qosClass": "Guaranteed"});
+    check_created::<Pod>(manifest, "/status", expected);
 }
 
 #[test]
@@ -670,45 +674,6 @@ fn existing_ephemeral_containers_stay() {
 }
 
 #[test]
-fn a_gated_pod_may_be_narrowed() {
-    let gated = with(web(), "/spec/schedulingGates", json!([{"name": "example.com/wait"}]));
-    let stored = created::<Pod>(with(gated.clone(), "/spec/nodeSelector", json!({"a": "1"})));
-    let narrowed = with(gated.clone(), "/spec/nodeSelector", json!({"a": "1", "b": "2"}));
-    check_update(&stored, narrowed, Part::Main, &[]);
-    check_update(
-        &stored,
-        with(gated, "/spec/nodeSelector", json!({"b": "2"})),
-        Part::Main,
-        &[
-            "spec.nodeSelector: Invalid value: {\"b\":\"2\"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)",
-        ],
-    );
-}
-
-#[test]
-fn a_pod_is_a_mirror_from_its_beginning_or_never() {
-    let marked = |manifest: Value, value: &str| {
-        with(manifest, "/metadata/annotations", json!({"kubernetes.io/config.mirror": value}))
-    };
-    let placed = || with(web(), "/spec/nodeName", json!("n"));
-    let path = "metadata.annotations[kubernetes.io/config.mirror]";
-    check::<Pod>(marked(placed(), "a"), &[]);
-    let unplaced = format!(
-        "{path}: Invalid value: \"a\": must set spec.nodeName if mirror pod annotation is set"
-    );
-    check::<Pod>(marked(web(), "a"), &[&unplaced]);
-    let (plain, mirror) = (created::<Pod>(placed()), created::<Pod>(marked(placed(), "a")));
-    let kept = format!("{path}: Forbidden: may not remove or update mirror pod annotation");
-    let added = format!("{path}: Forbidden: may not add mirror pod annotation");
-    for part in [Part::Main, Part::Status] {
-        check_update(&mirror, marked(placed(), "a"), part, &[]);
-        check_update(&mirror, marked(placed(), "b"), part, &[&kept]);
-        check_update(&mirror, placed(), part, &[&kept]);
-        check_update(&plain, marked(placed(), "a"), part, &[&added]);
-    }
-}
-
-#[test]
 fn volumes_that_no_node_can_mount_say_so() {
     let warnings =
         |volumes: Value| created::<Pod>(with(web(), "/spec/volumes", volumes)).warnings();
@@ -816,5 +781,96 @@ fn a_pod_says_which_system_it_is_for_and_has_what_that_has() {
             "spec.containers[0].securityContext.procMount: Forbidden: cannot be set for a windows pod",
             "spec.containers[0].securityContext.runAsUser: Forbidden: cannot be set for a windows pod",
         ],
+    );
+}
+
+#[test]
+fn a_token_is_that_of_an_account() {
+    let sources = json!([{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "token"}}]);
+    let volumes = json!([{"name": "v", "projected": {"sources": sources}}]);
+    let manifest = with(web(), "/spec/volumes", volumes);
+    check::<Pod>(
+        manifest.clone(),
+        &[
+            "spec.volumes[0].projected.sources[1].serviceAccountToken: Forbidden: must not be specified when serviceAccountName is not set",
+        ],
+    );
+    check::<Pod>(with(manifest, "/spec/serviceAccountName", json!("default")), &[]);
+}
+
+#[test]
+fn values_that_no_node_can_have_are_required_by_old_pods_alone() {
+    let requiring = |value: &str| {
+        let term = json!({"matchExpressions": [{"key": "a", "operator": "In", "values": [value]}]});
+        let rule = "requiredDuringSchedulingIgnoredDuringExecution";
+        let affinity = json!({"nodeAffinity": {rule: {"nodeSelectorTerms": [term]}}});
+        with(web(), "/spec/affinity", affinity)
+    };
+    check::<Pod>(requiring("b"), &[]);
+    let problem = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].values[0]: Invalid value: \"b c\": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+    check::<Pod>(requiring("b c"), &[problem]);
+    let old = created::<Pod>(requiring("b c"));
+    check_update(&old, requiring("b c"), Part::Main, &[]);
+}
+
+#[test]
+fn a_status_is_written_whatever_the_spec_is_like() {
+    let broken = with(web(), "/spec/containers/0/image", json!(" nginx"));
+    let stored = created::<Pod>(broken.clone());
+    let update = with(broken, "/status", json!({"phase": "Running"}));
+    check_update(&stored, update, Part::Status, &[]);
+}
+
+#[test]
+fn generations_that_somebody_saw_are_not_taken_away() {
+    let condition = |kind: &str, generation: i64| match generation {
+        0 => json!({"type": kind, "status": "True"}),
+        _ => json!({"type": kind, "status": "True", "observedGeneration": generation}),
+    };
+    let stored = json!({"observedGeneration": 3, "conditions": [
+        condition("a", 1), condition("b", 2), condition("a", 3), condition("c", 4),
+    ]});
+    let stored = defaulted::<Pod>(with(web(), "/status", stored));
+    let written = json!({"conditions": [
+        condition("b", 0), condition("a", 5), condition("a", 0), condition("a", 0), condition("d", 0),
+    ]});
+    let mut pod = defaulted::<Pod>(with(web(), "/status", written));
+    pod.prepare_update(&stored, Part::Status);
+    let status = pod.status.unwrap();
+    assert_eq!(status.observed_generation, Some(3));
+    let kept: Vec<_> =
+        status.conditions.iter().flatten().map(|it| it.observed_generation).collect();
+    assert_eq!(kept, [Some(2), Some(5), Some(3), None, None]);
+}
+
+#[test]
+fn a_nomination_is_for_pods_without_a_node() {
+    let nominated = |manifest: Value, node: &str| {
+        with(manifest, "/status", json!({"qosClass": "BestEffort", "nominatedNodeName": node}))
+    };
+    let placed = || with(web(), "/spec/nodeName", json!("n"));
+    check_update(&created::<Pod>(web()), nominated(web(), "n"), Part::Status, &[]);
+    check_update(
+        &created::<Pod>(placed()),
+        nominated(placed(), "n"),
+        Part::Status,
+        &[
+            "status.nominatedNodeName: Forbidden: may not be set on pods that are already bound to a node",
+        ],
+    );
+}
+
+#[test]
+fn a_static_pod_gets_no_ephemeral_containers() {
+    let mut manifest = with(web(), "/spec/nodeName", json!("n"));
+    manifest["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "a"});
+    let stored = created::<Pod>(manifest.clone());
+    let debugged =
+        with(manifest, "/spec/ephemeralContainers", json!([{"name": "a", "image": "x"}]));
+    check_update(
+        &stored,
+        debugged,
+        Part::Other("ephemeralcontainers"),
+        &["[]: Forbidden: static pods do not support ephemeral containers"],
     );
 }

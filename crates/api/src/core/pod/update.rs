@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerStatus, EphemeralContainer, NodeAffinity, Pod, PodSpec, Toleration,
-};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, Toleration};
 use serde_json::Value;
 
 use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
-use super::resize;
-use crate::check::{self, text};
+use super::{gated, mirror, resize};
+use crate::check::text;
 use crate::core::pod_spec::validation::validate_image;
 use crate::kind::{Part, Resource as _};
 use crate::semantic;
@@ -31,6 +29,7 @@ pub(super) fn restore(pod: &mut Pod, stored: &Pod, part: Part) {
             if text(status.qos_class.as_ref()).is_empty() {
                 status.qos_class = stored.status.as_ref().and_then(|it| it.qos_class.clone());
             }
+            super::status::keep_generations(status, stored.status.as_ref());
             super::status::drop_disabled(status, stored.status.as_ref());
         }
         Part::Other("ephemeralcontainers") => {
@@ -54,16 +53,28 @@ fn restore_metadata(pod: &mut Pod, stored: &Pod) {
     pod.status.clone_from(&stored.status);
 }
 
+/// Why nothing of this part is ever written, if so. Nothing else is told then.
+pub(super) fn refusal(stored: &Pod, part: Part) -> Option<&'static str> {
+    let os = stored.spec.as_ref().and_then(|it| it.os.as_ref());
+    match part {
+        Part::Other("ephemeralcontainers") if mirror::is_mirror(stored) => {
+            Some("static pods do not support ephemeral containers")
+        }
+        Part::Other("resize") if mirror::is_mirror(stored) => Some("static pods cannot be resized"),
+        Part::Other("resize") if os.is_some_and(|it| it.name == "windows") => {
+            Some("windows pods cannot be resized")
+        }
+        _ => None,
+    }
+}
+
 pub(super) fn validate(pod: &Pod, stored: &Pod, part: Part, errors: &mut FieldErrors) {
     let absent = PodSpec::default();
     let spec = pod.spec.as_ref().unwrap_or(&absent);
     let old = stored.spec.as_ref().unwrap_or(&absent);
     match part {
         Part::Main => validate_main(spec, old, errors),
-        Part::Status => {
-            validate_status(pod, stored, errors);
-            super::status::validate(pod, stored, errors);
-        }
+        Part::Status => super::status::validate(pod, stored, errors),
         Part::Other("ephemeralcontainers") => validate_ephemeral(spec, old, errors),
         Part::Other("resize") => resize::validate(pod, stored, errors),
         Part::Other(_) => {}
@@ -102,7 +113,7 @@ fn validate_main(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
         rest.termination_grace_period_seconds = old.termination_grace_period_seconds;
     }
     if old.scheduling_gates.as_ref().is_some_and(|it| !it.is_empty()) {
-        validate_gated(&mut rest, old, &path, errors);
+        gated::validate(&mut rest, old, &path, errors);
     }
     if !semantic::equal(&rest, old) {
         let fields = semantic::changed_fields(&rest, old).join(", ");
@@ -167,102 +178,6 @@ fn validate_gates(spec: &PodSpec, old: &PodSpec, path: &Path, errors: &mut Field
     }
 }
 
-/// While a pod waits at a gate, where it may run can still be narrowed. Puts back what was allowed.
-fn validate_gated(rest: &mut PodSpec, old: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let selector = rest.node_selector.take().unwrap_or_default();
-    let is_superset =
-        old.node_selector.iter().flatten().all(|(key, value)| selector.get(key) == Some(value));
-    if !is_superset {
-        let shown: Value =
-            selector.iter().map(|(key, it)| (key.clone(), Value::from(it.as_str()))).collect();
-        errors.invalid(
-            &path.child("nodeSelector"),
-            shown,
-            "only additions to spec.nodeSelector are allowed (no mutations or deletions)",
-        );
-    }
-    rest.node_selector.clone_from(&old.node_selector);
-
-    let affinity = rest.affinity.as_ref().and_then(|it| it.node_affinity.clone());
-    let old_affinity = old.affinity.as_ref().and_then(|it| it.node_affinity.clone());
-    if affinity != old_affinity {
-        let path = path.child("affinity").child("nodeAffinity");
-        validate_narrowed(affinity.as_ref(), old_affinity.as_ref(), &path, errors);
-        if rest.affinity.is_some() || old_affinity.is_some() {
-            rest.affinity.get_or_insert_default().node_affinity = old_affinity;
-        }
-        if old.affinity.is_none() && rest.affinity == Some(Default::default()) {
-            rest.affinity = None;
-        }
-    }
-}
-
-fn validate_narrowed(
-    new: Option<&NodeAffinity>,
-    old: Option<&NodeAffinity>,
-    path: &Path,
-    errors: &mut FieldErrors,
-) {
-    let required = |it: Option<&NodeAffinity>| {
-        it.and_then(|it| it.required_during_scheduling_ignored_during_execution.clone())
-    };
-    let Some(old) = required(old) else { return };
-    let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
-    let Some(new) = required(new) else {
-        let detail = "requires a non-nil value when the existing one is set";
-        return errors.invalid(&path, Value::Null, detail);
-    };
-    let is_narrowed = new.node_selector_terms.len() == old.node_selector_terms.len()
-        && new.node_selector_terms.iter().zip(&old.node_selector_terms).all(|(new, old)| {
-            let keeps_expressions = old
-                .match_expressions
-                .iter()
-                .flatten()
-                .all(|it| new.match_expressions.iter().flatten().any(|own| own == it));
-            keeps_expressions
-                && old
-                    .match_fields
-                    .iter()
-                    .flatten()
-                    .all(|it| new.match_fields.iter().flatten().any(|own| own == it))
-        });
-    if !is_narrowed {
-        errors.forbidden(
-            &path.child("nodeSelectorTerms"),
-            "only additions of requirements to existing terms are allowed",
-        );
-    }
-}
-
-fn validate_status(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
-    let path = Path::new("status");
-    let class = |it: &Pod| it.status.as_ref().and_then(|it| it.qos_class.clone());
-    let (new, old) = (class(pod), class(stored));
-    if old.is_some() && new != old {
-        let value = new.unwrap_or_default();
-        check::immutable(false, value, &path.child("qosClass"), errors);
-    }
-    let policy = text(stored.spec.as_ref().and_then(|it| it.restart_policy.as_ref()));
-    if policy == "Always" {
-        return;
-    }
-    let (Some(new), Some(old)) = (&pod.status, &stored.status) else { return };
-    let before: BTreeMap<&str, &ContainerStatus> =
-        old.container_statuses.iter().flatten().rev().map(|it| (it.name.as_str(), it)).collect();
-    for (index, container) in new.container_statuses.iter().flatten().enumerate() {
-        let before = before.get(container.name.as_str());
-        let ended = before.and_then(|it| it.state.as_ref()?.terminated.as_ref());
-        let is_ended = container.state.as_ref().is_some_and(|it| it.terminated.is_some());
-        let Some(ended) = ended.filter(|_| !is_ended) else { continue };
-        if policy == "Never" || ended.exit_code == 0 {
-            errors.forbidden(
-                &path.child("containerStatuses").index(index).child("state"),
-                "may not be transitioned to non-terminated state",
-            );
-        }
-    }
-}
-
 fn validate_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
     let path = Path::new("spec").child("ephemeralContainers");
     let new: &[EphemeralContainer] = spec.ephemeral_containers.as_deref().unwrap_or_default();
@@ -278,7 +193,7 @@ fn validate_ephemeral(spec: &PodSpec, old: &PodSpec, errors: &mut FieldErrors) {
                 ),
             ),
             Some(index) if !semantic::equal(&new[index], existing) => errors.forbidden(
-                &path.index(index),
+                &path,
                 &format!(
                     "existing ephemeral containers \"{}\" may not be changed\n",
                     existing.name

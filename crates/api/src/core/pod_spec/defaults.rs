@@ -8,11 +8,10 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use apimachinery::quantity::{Amount, Family};
-
-use super::image_tag;
-use crate::core::persistent_volume_claim;
+use super::{image_tag, totals};
+use crate::amounts::{self, Amounts};
 use crate::core::volume_sources::defaults::{self as volume_sources, fill};
+use crate::core::{persistent_volume_claim, resource_names};
 use crate::quantities::{self, round_up};
 
 const FILE_MODE: i32 = 0o644;
@@ -75,26 +74,36 @@ pub(crate) fn apply_to_pod(spec: &mut PodSpec) {
             }
         }
     }
-    requests_of_pod(spec);
+    resources_of_pod(spec);
 }
 
-/// A pod with resources of its own requests what its containers do, else what it is limited to.
-fn requests_of_pod(spec: &mut PodSpec) {
+/// What a pod with resources of its own leaves open: its limits of huge pages are those of its
+/// containers; and if it is limited, it requests what they do, else what it is limited to.
+fn resources_of_pod(spec: &mut PodSpec) {
     let Some(mut resources) = spec.resources.take() else { return };
     let is_set = |it: &Option<BTreeMap<_, _>>| it.as_ref().is_some_and(|it| !it.is_empty());
     if is_set(&resources.limits) || is_set(&resources.requests) {
-        let requests = resources.requests.get_or_insert_default();
-        for (name, total) in super::requests::of_containers(spec) {
-            let text = match name.as_str() {
-                "cpu" => Amount::from_millis(total).render(Family::Decimal),
-                "memory" => Amount::new(total).render(Family::Binary),
-                _ => continue,
-            };
-            requests.entry(name).or_insert(Quantity(text));
-        }
-        requests_from_limits(&mut resources);
+        let requested = resources.requests.clone().unwrap_or_default();
+        let mut pages = totals::limits(spec);
+        pages.retain(|it, _| resource_names::is_huge_pages(it) && !requested.contains_key(it));
+        fill_amounts(&mut resources.limits, &pages);
+    }
+    if is_set(&resources.limits) {
+        let of_pods = |it: &String| resource_names::is_of_pods(it);
+        let mut requests = totals::requests(spec);
+        requests.retain(|it, _| of_pods(it) && !resource_names::is_huge_pages(it));
+        fill_amounts(&mut resources.requests, &requests);
+        let mut limits = amounts::parse(resources.limits.as_ref());
+        limits.retain(|it, _| of_pods(it));
+        fill_amounts(&mut resources.requests, &limits);
     }
     spec.resources = Some(resources);
+}
+
+fn fill_amounts(quantities: &mut Option<BTreeMap<String, Quantity>>, amounts: &Amounts) {
+    for (name, quantity) in amounts::render(amounts) {
+        quantities.get_or_insert_default().entry(name).or_insert(quantity);
+    }
 }
 
 fn apply_to_container(container: &mut Container) {

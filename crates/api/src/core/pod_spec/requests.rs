@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use apimachinery::quantity::Amount;
@@ -18,19 +18,10 @@ type Totals = BTreeMap<String, i64>;
 /// That is the peak of its containers. Requests of the pod itself replace the sum for the resources
 /// that they name. Overhead is added.
 pub fn requests(spec: &PodSpec) -> BTreeMap<String, i64> {
-    let mut totals = of_containers(spec);
+    let mut totals = peak(spec, |it| of(it.resources.as_ref()));
     totals.extend(of(spec.resources.as_ref()));
     add(&mut totals, &amounts(spec.overhead.as_ref()));
     totals
-}
-
-/// The peak of what containers ask for.
-pub(super) fn of_containers(spec: &PodSpec) -> BTreeMap<String, i64> {
-    peak(spec, of_container)
-}
-
-fn of_container(container: &Container) -> Totals {
-    of(container.resources.as_ref())
 }
 
 fn of(resources: Option<&ResourceRequirements>) -> Totals {

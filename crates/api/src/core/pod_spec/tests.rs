@@ -69,6 +69,42 @@ fn the_pod_itself_decides_what_it_names() {
 }
 
 #[test]
+fn a_pod_that_is_limited_as_a_whole_says_what_it_leaves_open() {
+    let check = |of_pod: Value, of_container: Value, expected: Value| {
+        let spec = spec(json!({
+            "resources": of_pod,
+            "containers": [{"name": "a", "resources": of_container}, {"name": "b", "resources": of_container}],
+        }));
+        assert_eq!(serde_json::to_value(spec.resources).unwrap(), expected);
+    };
+    let limits = |it: Value| json!({"limits": it});
+    // What containers ask for, written as they write it; else what the pod is limited to.
+    check(
+        limits(json!({"cpu": "2", "memory": "4Gi"})),
+        json!({"requests": {"memory": "500M"}}),
+        json!({"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "2", "memory": "1G"}}),
+    );
+    // Without limits nothing is filled in.
+    check(
+        json!({"requests": {"cpu": "2"}}),
+        json!({"requests": {"memory": "1Mi"}}),
+        json!({"requests": {"cpu": "2"}}),
+    );
+    let pages =
+        || json!({"limits": {"hugepages-2Mi": "2Mi"}, "requests": {"hugepages-2Mi": "2Mi"}});
+    check(
+        json!({"requests": {"cpu": "2"}}),
+        pages(),
+        json!({"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"cpu": "2", "hugepages-2Mi": "4Mi"}}),
+    );
+    check(
+        json!({"requests": {"hugepages-2Mi": "8Mi"}}),
+        pages(),
+        json!({"requests": {"hugepages-2Mi": "8Mi"}}),
+    );
+}
+
+#[test]
 fn quality_of_service_follows_requests_and_limits() {
     let check = |resources: Value, expected: &str| {
         let spec = spec(json!({"containers": [{"name": "a", "resources": resources}]}));

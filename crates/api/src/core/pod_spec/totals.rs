@@ -5,7 +5,15 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::is_sidecar;
-use crate::amounts::{Summed, add, raise};
+use crate::amounts::{self, Amounts, Summed, add, raise};
+
+pub(super) fn requests(spec: &PodSpec) -> Amounts {
+    peak(spec, |it| amounts::parse(it.resources.as_ref().and_then(|it| it.requests.as_ref())))
+}
+
+pub(super) fn limits(spec: &PodSpec) -> Amounts {
+    peak(spec, |it| amounts::parse(it.resources.as_ref().and_then(|it| it.limits.as_ref())))
+}
 
 /// Init containers run one after another, beside the sidecars that were started before them; then
 /// all others run together. `of` is what one container needs. Example (cpu): sidecar 1, init 3,

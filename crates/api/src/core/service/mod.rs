@@ -2,6 +2,7 @@
 //! the server.
 
 mod allocation;
+mod annotations;
 mod defaults;
 mod families;
 mod table;
@@ -53,13 +54,19 @@ impl Resource for Service {
         allocation::drop_type_dependent(self, stored);
     }
 
-    fn validate(&self, errors: &mut FieldErrors) {
-        validation::validate(self, errors);
+    /// Every rule depends on whether it is new, and on the part that is written.
+    fn validate(&self, _errors: &mut FieldErrors) {}
+
+    fn validate_create(&self, errors: &mut FieldErrors) {
+        validation::validate(self, None, errors);
     }
 
     fn validate_update(&self, stored: &Self, part: Part, errors: &mut FieldErrors) {
         match part {
-            Part::Main => validation::validate_update(self, stored, errors),
+            Part::Main => {
+                validation::validate_update(self, stored, errors);
+                validation::validate(self, Some(stored), errors);
+            }
             Part::Status => validation::validate_status(self, stored, errors),
             Part::Other(_) => {}
         }

@@ -413,3 +413,71 @@ fn what_does_nothing_or_not_for_long_is_said() {
         ],
     );
 }
+
+#[test]
+fn annotations_that_mean_something_are_checked() {
+    let annotated = |type_: &str, annotations: Value| {
+        let mut manifest = service(with(json!({"type": type_})));
+        manifest["metadata"]["annotations"] = annotations;
+        manifest
+    };
+    let key = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let ranges = |type_: &str, it: &str| annotated(type_, json!({key: it}));
+    let path = format!("metadata.annotations[{key}]");
+    for taken in ["", "10.0.0.0/8", " 10.0.0.0/8 , fd00::/8 "] {
+        check::<Service>(ranges("LoadBalancer", taken), &[]);
+    }
+    let alone = format!("{path}: Forbidden: may only be used when `type` is 'LoadBalancer'");
+    check::<Service>(ranges("ClusterIP", "10.0.0.0/8"), &[&alone]);
+    let refused = |range: &str, why: &str| format!("{path}: Invalid value: {range:?}: {why}");
+    check::<Service>(
+        ranges("LoadBalancer", "10.0.0.0, 10.0.0.1/8,"),
+        &[
+            &refused("10.0.0.0", "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"),
+            &refused("10.0.0.1/8", "must not have bits set beyond the prefix length"),
+            &refused("", "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"),
+        ],
+    );
+    // The field comes first.
+    let mut both = ranges("LoadBalancer", "no range");
+    both["spec"]["loadBalancerSourceRanges"] = json!(["10.0.0.0/8"]);
+    check::<Service>(both, &[]);
+    let (mode, hints) =
+        ("service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints");
+    let topology = |a: &str, b: &str| annotated("ClusterIP", json!({mode: a, hints: b}));
+    check::<Service>(topology("Auto", "Auto"), &[]);
+    let differing = format!(
+        "metadata.annotations[{mode}]: Invalid value: \"Auto\": must match annotations[{hints}] when both are specified"
+    );
+    check::<Service>(topology("Auto", "auto"), &[&differing]);
+}
+
+#[test]
+fn what_was_taken_once_may_stay() {
+    let key = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let balanced = |annotation: &str, ranges: Value, ips: Value| {
+        let mut manifest = service(with(json!({"type": "LoadBalancer"})));
+        manifest["metadata"]["annotations"] = json!({key: annotation});
+        manifest["spec"]["loadBalancerSourceRanges"] = ranges;
+        manifest["spec"]["externalIPs"] = ips;
+        manifest
+    };
+    let old = |manifest: &Value| {
+        let mut object = stored(manifest["spec"].clone());
+        object.metadata = defaulted::<Service>(manifest.clone()).metadata;
+        object
+    };
+    let manifest = balanced("no range", json!([]), json!(["010.0.0.1"]));
+    check_update(&old(&manifest), manifest.clone(), Part::Main, &[]);
+    let manifest = balanced("", json!([" 10.0.0.1/8 "]), json!([]));
+    check_update(&old(&manifest), manifest.clone(), Part::Main, &[]);
+    let more = balanced("", json!(["10.0.0.1/8", "10.0.0.2/8"]), json!([]));
+    check_update(
+        &old(&manifest),
+        more,
+        Part::Main,
+        &[
+            "spec.LoadBalancerSourceRanges[1]: Invalid value: \"10.0.0.2/8\": must not have bits set beyond the prefix length",
+        ],
+    );
+}

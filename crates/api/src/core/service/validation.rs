@@ -12,14 +12,17 @@ use apimachinery::validation::{
 };
 
 use super::allocation::{is_externally_accessible, is_headless, needs_health_check_port};
+use super::annotations;
 use crate::addresses;
 use crate::check::{self, text};
 
-const ONLY_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
+pub(super) const ONLY_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 const ONCE: &str = "may not change once set";
 
-pub(super) fn validate(service: &Service, errors: &mut FieldErrors) {
+/// What is `stored` may stay, though it would not be taken today.
+pub(super) fn validate(service: &Service, stored: Option<&Service>, errors: &mut FieldErrors) {
     let path = Path::new("spec");
+    annotations::validate_topology(service, errors);
     let absent = ServiceSpec::default();
     let spec = service.spec.as_ref().unwrap_or(&absent);
     let ports = spec.ports.as_deref().unwrap_or_default();
@@ -40,10 +43,13 @@ pub(super) fn validate(service: &Service, errors: &mut FieldErrors) {
     if type_ != "ExternalName" {
         validate_cluster_ips(service, spec, &path, errors);
     }
+    let old = stored.and_then(|it| it.spec.as_ref());
+    let existing = old.and_then(|it| it.external_ips.as_deref()).unwrap_or_default();
+    let existing: Vec<&str> = existing.iter().map(String::as_str).collect();
     for (index, address) in spec.external_ips.iter().flatten().enumerate() {
         let path = path.child("externalIPs").index(index);
         let mut found = FieldErrors::new();
-        addresses::validate_older_ip(address, &[], &path, &mut found);
+        addresses::validate_older_ip(address, &existing, &path, &mut found);
         if found.is_empty() {
             check::non_special_ip(address, &path, &mut found);
         }
@@ -52,6 +58,10 @@ pub(super) fn validate(service: &Service, errors: &mut FieldErrors) {
     let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     check::one_of(type_, &types, &path.child("type"), errors);
     validate_duplicate_ports(ports, type_, &path.child("ports"), errors);
+    validate_ranges(spec, old, &path.child("LoadBalancerSourceRanges"), errors);
+    if spec.load_balancer_source_ranges.as_ref().is_none_or(Vec::is_empty) {
+        annotations::validate_ranges(service, stored, errors);
+    }
     validate_balancer(spec, &path, errors);
     validate_traffic(service, spec, &path, errors);
 }
@@ -247,19 +257,27 @@ fn validate_duplicate_ports(
     }
 }
 
+/// Spaces around them are as old as the annotation that was there before the field.
+fn validate_ranges(
+    spec: &ServiceSpec,
+    old: Option<&ServiceSpec>,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    fn of(spec: &ServiceSpec) -> Vec<&str> {
+        spec.load_balancer_source_ranges.iter().flatten().map(|it| it.trim()).collect()
+    }
+    let (ranges, existing) = (of(spec), old.map(of).unwrap_or_default());
+    if !ranges.is_empty() && text(spec.type_.as_ref()) != "LoadBalancer" {
+        errors.forbidden(path, ONLY_BALANCER);
+    }
+    for (index, range) in ranges.into_iter().enumerate() {
+        addresses::validate_older_cidr(range, &existing, &path.index(index), errors);
+    }
+}
+
 fn validate_balancer(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {
     let is_balancer = text(spec.type_.as_ref()) == "LoadBalancer";
-    let ranges = spec.load_balancer_source_ranges.as_deref().unwrap_or_default();
-    let path_ranges = path.child("LoadBalancerSourceRanges");
-    if !ranges.is_empty() && !is_balancer {
-        errors.forbidden(&path_ranges, ONLY_BALANCER);
-    }
-    for (index, range) in ranges.iter().enumerate() {
-        if !is_range(range.trim()) {
-            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            errors.invalid(&path_ranges.index(index), range.trim(), detail);
-        }
-    }
     if spec.allocate_load_balancer_node_ports.is_some() && !is_balancer {
         errors.forbidden(&path.child("allocateLoadBalancerNodePorts"), ONLY_BALANCER);
     }
@@ -271,12 +289,6 @@ fn validate_balancer(spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) 
             errors.forbidden(&path, ONLY_BALANCER);
         }
     }
-}
-
-fn is_range(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let bits_max = if address.contains(':') { 128 } else { 32 };
-    is_ip(address).is_empty() && bits.parse::<u8>().is_ok_and(|it| it <= bits_max)
 }
 
 fn validate_traffic(service: &Service, spec: &ServiceSpec, path: &Path, errors: &mut FieldErrors) {

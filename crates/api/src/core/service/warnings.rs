@@ -4,18 +4,17 @@
 use apimachinery::field::Path;
 
 use super::Service;
+use super::annotations::{TOPOLOGY_HINTS, TOPOLOGY_MODE};
 use crate::addresses;
 use crate::check::text;
 
-const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const EXTERNAL_NAME: &str = "ExternalName";
 
 pub(super) fn of(service: &Service) -> Vec<String> {
     let mut warnings = Vec::new();
-    if service.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(OLD_HINTS)) {
+    if service.metadata.annotations.as_ref().is_some_and(|it| it.contains_key(TOPOLOGY_HINTS)) {
         warnings.push(format!(
-            "annotation {OLD_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
+            "annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"
         ));
     }
     let Some(spec) = &service.spec else { return warnings };

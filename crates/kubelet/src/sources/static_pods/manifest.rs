@@ -49,7 +49,7 @@ pub(super) fn parse(
     let annotations = pod.metadata.annotations.get_or_insert_default();
     annotations.insert(ANNOTATION_SEEN.to_owned(), seen.to_string());
     let mut errors = FieldErrors::default();
-    pod.validate(&mut errors);
+    pod.validate_create(&mut errors);
     if !errors.is_empty() {
         let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
         return Err(Error::Invalid(problems.join("; ")));

@@ -13,7 +13,6 @@ use apimachinery::quantity::Amount;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::mirror;
 use crate::core::pod_spec::{is_sidecar, qos_class, requests};
 use crate::semantic;
 
@@ -119,12 +118,6 @@ pub(super) fn validate(pod: &Pod, stored: &Pod, errors: &mut FieldErrors) {
     let absent = PodSpec::default();
     let (spec, old) =
         (pod.spec.as_ref().unwrap_or(&absent), stored.spec.as_ref().unwrap_or(&absent));
-    if mirror::is_mirror(stored) {
-        return errors.forbidden(&Path::root(), "static pods cannot be resized");
-    }
-    if old.os.as_ref().is_some_and(|it| it.name == "windows") {
-        return errors.forbidden(&Path::root(), "windows pods cannot be resized");
-    }
     let n_problems = errors.iter().count();
     validate_pod(pod, stored, spec, errors);
     let mut rest = spec.clone();

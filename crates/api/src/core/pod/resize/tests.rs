@@ -190,15 +190,11 @@ fn pods_that_no_node_can_resize_are_refused() {
     let (small, large) = (burstable(compute("1m", "1Mi")), burstable(compute("2m", "2Mi")));
     let mut windows = one(small.clone());
     windows["spec"]["os"] = json!({"name": "windows"});
-    check_resize(
-        windows,
-        one(large.clone()),
-        &["<nil>: Forbidden: windows pods cannot be resized"],
-    );
+    check_resize(windows, one(large.clone()), &["[]: Forbidden: windows pods cannot be resized"]);
     let mut mirror = one(small.clone());
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "a"});
     mirror["spec"]["nodeName"] = json!("n");
-    check_resize(mirror, one(large.clone()), &["<nil>: Forbidden: static pods cannot be resized"]);
+    check_resize(mirror, one(large.clone()), &["[]: Forbidden: static pods cannot be resized"]);
     let mut stored = created::<Pod>(one(small));
     let status = json!([{"name": "a", "image": "x", "imageID": "", "ready": true, "restartCount": 0,
         "state": {"running": {}}}]);

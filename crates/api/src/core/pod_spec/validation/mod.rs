@@ -5,7 +5,9 @@ mod claims;
 mod containers;
 mod downward;
 mod handlers;
+mod label_keys;
 mod mounts;
+mod pod_resources;
 mod projections;
 mod resources;
 mod scheduling;
@@ -27,7 +29,7 @@ use crate::check::{self, text};
 pub(crate) use containers::{validate_image, validate_images};
 pub(crate) use resources::validate_resources;
 pub use scheduling::validate_tolerations;
-pub(crate) use scheduling::{Values, validate_node_selector};
+pub(crate) use scheduling::{Values, allowed_values, validate_node_selector};
 pub(crate) use volumes::{validate_claim_names, validate_of_pod};
 
 /// A name field that may be absent.
@@ -40,8 +42,8 @@ fn validate_name(name: Option<&String>, is_label: bool, path: &Path, errors: &mu
 }
 
 /// For pods and templates. The order is upstream's (`ValidatePodSpec`), so that several problems
-/// are told of alike.
-pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+/// are told of alike. `values` are those that node affinity may require.
+pub(crate) fn validate_spec(spec: &PodSpec, values: Values, path: &Path, errors: &mut FieldErrors) {
     volumes::validate_volumes(spec, &path.child("volumes"), errors);
     claims::validate_of_pod(spec, &path.child("resourceClaims"), errors);
     let pod = containers::Pod {
@@ -51,7 +53,7 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
         restart_policy: text(spec.restart_policy.as_ref()),
     };
     containers::validate_containers(spec, &pod, path, errors);
-    validate_pod_resources(spec, &path.child("resources"), errors);
+    pod_resources::validate(spec, &path.child("resources"), errors);
     containers::validate_host_network(spec, &path.child("containers"), errors);
     check::one_of_listed(
         text(spec.restart_policy.as_ref()),
@@ -68,7 +70,7 @@ pub(crate) fn validate_spec(spec: &PodSpec, path: &Path, errors: &mut FieldError
     scheduling::validate_selector(spec, path, errors);
     let context = spec.security_context.clone().unwrap_or_default();
     security::validate_pod(&context, spec, &path.child("securityContext"), errors);
-    scheduling::validate_affinity_of(spec, path, errors);
+    scheduling::validate_affinity_of(spec, values, path, errors);
     validate_dns(spec, &path.child("dnsConfig"), errors);
     validate_readiness_gates(spec, &path.child("readinessGates"), errors);
     scheduling::validate_gates(spec, path, errors);
@@ -107,17 +109,6 @@ fn validate_own_fields(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
             ResourceRequirements { limits: Some(overhead.clone()), ..Default::default() };
         validate_resources(&overhead, &path.child("overhead"), errors);
     }
-}
-
-fn validate_pod_resources(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
-    let Some(resources) = &spec.resources else { return };
-    let used = resources.claims.as_deref().unwrap_or_default();
-    if !used.is_empty() {
-        let detail = "claims may not be set for Resources at pod-level";
-        errors.forbidden(&path.child("claims"), detail);
-    }
-    resources::validate_of_pod(resources, path, errors);
-    claims::validate_used(used, &claims::names(spec), &path.child("claims"), errors);
 }
 
 fn validate_readiness_gates(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {

@@ -1,6 +1,6 @@
 //! Where a pod may run: tolerations, affinity, topology spread, gates.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
@@ -14,7 +14,11 @@ use apimachinery::validation::{
     validate_labels,
 };
 
+use super::label_keys;
 use crate::check::{self, text};
+
+/// A pod that a constraint does not allow anywhere waits.
+const WAIT: &str = "DoNotSchedule";
 
 pub(super) fn validate_selector(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
     if let Some(selector) = &spec.node_selector {
@@ -22,10 +26,24 @@ pub(super) fn validate_selector(spec: &PodSpec, path: &Path, errors: &mut FieldE
     }
 }
 
-pub(super) fn validate_affinity_of(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+pub(super) fn validate_affinity_of(
+    spec: &PodSpec,
+    values: Values,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     if let Some(affinity) = &spec.affinity {
-        validate_affinity(affinity, &path.child("affinity"), errors);
+        validate_affinity(affinity, values, &path.child("affinity"), errors);
     }
+}
+
+/// Values that were stored before they were checked do not hinder other changes.
+pub(crate) fn allowed_values(stored: &PodSpec) -> Values {
+    let affinity = stored.affinity.as_ref().and_then(|it| it.node_affinity.as_ref());
+    let required =
+        affinity.and_then(|it| it.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms = required.map(|it| it.node_selector_terms.as_slice());
+    Values::taken(terms.unwrap_or_default())
 }
 
 pub(super) fn validate_spread_of(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
@@ -95,11 +113,11 @@ pub fn validate_tolerations(tolerations: &[Toleration], path: &Path, errors: &mu
     }
 }
 
-fn validate_affinity(affinity: &Affinity, path: &Path, errors: &mut FieldErrors) {
+fn validate_affinity(affinity: &Affinity, values: Values, path: &Path, errors: &mut FieldErrors) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     if let Some(it) = &affinity.node_affinity {
-        validate_node_affinity(it, &path.child("nodeAffinity"), errors);
+        validate_node_affinity(it, values, &path.child("nodeAffinity"), errors);
     }
     if let Some(it) = &affinity.pod_affinity {
         let path = path.child("podAffinity");
@@ -123,16 +141,22 @@ fn validate_weight(weight: i32, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, errors: &mut FieldErrors) {
+fn validate_node_affinity(
+    affinity: &NodeAffinity,
+    values: Values,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
     if let Some(selector) = &affinity.required_during_scheduling_ignored_during_execution {
         let path = path.child("requiredDuringSchedulingIgnoredDuringExecution");
-        validate_node_selector(selector, Values::AsTheyAre, &path, errors);
+        validate_node_selector(selector, values, &path, errors);
     }
     let preferred = affinity.preferred_during_scheduling_ignored_during_execution.iter().flatten();
     for (index, term) in preferred.enumerate() {
         let path = path.child("preferredDuringSchedulingIgnoredDuringExecution").index(index);
         validate_weight(term.weight, &path, errors);
         let path = path.child("preference");
+        // Of what is only preferred, any value is taken.
         validate_node_term(&term.preference, Values::AsTheyAre, &path, errors);
     }
 }
@@ -144,6 +168,18 @@ pub(crate) enum Values {
     OfLabels,
     /// Anything: what was taken once stays.
     AsTheyAre,
+}
+
+impl Values {
+    /// What may go on standing where `terms` were stored.
+    pub(crate) fn taken(terms: &[NodeSelectorTerm]) -> Self {
+        let expressions = terms.iter().flat_map(|it| it.match_expressions.iter().flatten());
+        let mut values = expressions.flat_map(|it| it.values.iter().flatten());
+        match values.any(|it| !is_label_value(it).is_empty()) {
+            true => Self::AsTheyAre,
+            false => Self::OfLabels,
+        }
+    }
 }
 
 pub(crate) fn validate_node_selector(
@@ -248,26 +284,25 @@ fn validate_weighted_terms(
 }
 
 fn validate_pod_term(term: &PodAffinityTerm, path: &Path, errors: &mut FieldErrors) {
-    if let Some(selector) = &term.label_selector {
+    let selector = term.label_selector.as_ref();
+    if let Some(selector) = selector {
         validate_label_selector(selector, &path.child("labelSelector"), errors);
     }
     if let Some(selector) = &term.namespace_selector {
         validate_label_selector(selector, &path.child("namespaceSelector"), errors);
     }
-    for (index, namespace) in term.namespaces.iter().flatten().enumerate() {
-        let path = path.child("namespaces").index(index);
-        check::format(namespace, &is_dns_label(namespace), &path, errors);
+    for namespace in term.namespaces.iter().flatten() {
+        // The path is upstream's: of no field, and without an index.
+        check::format(namespace, &is_dns_label(namespace), &path.child("namespace"), errors);
     }
-    validate_topology_key(&term.topology_key, path, errors);
-}
-
-fn validate_topology_key(key: &str, path: &Path, errors: &mut FieldErrors) {
+    let matching = term.match_label_keys.as_deref().unwrap_or_default();
+    let mismatching = term.mismatch_label_keys.as_deref().unwrap_or_default();
+    label_keys::validate(matching, mismatching, selector, path, errors);
     let path = path.child("topologyKey");
-    if key.is_empty() {
+    if term.topology_key.is_empty() {
         errors.required(&path, "can not be empty");
-    } else {
-        check::format(key, &is_qualified_name(key), &path, errors);
     }
+    check::format(&term.topology_key, &is_qualified_name(&term.topology_key), &path, errors);
 }
 
 fn validate_spread(
@@ -275,65 +310,58 @@ fn validate_spread(
     path: &Path,
     errors: &mut FieldErrors,
 ) {
-    let mut seen = BTreeSet::new();
+    const POLICIES: [&str; 2] = ["Honor", "Ignore"];
+    let last: BTreeMap<_, usize> =
+        constraints.iter().enumerate().map(|(index, it)| (pair(it), index)).collect();
     for (index, it) in constraints.iter().enumerate() {
         let path = path.index(index);
         if it.max_skew <= 0 {
             errors.invalid(&path.child("maxSkew"), it.max_skew, "must be greater than zero");
         }
-        validate_topology_key(&it.topology_key, &path, errors);
-        if !["DoNotSchedule", "ScheduleAnyway"].contains(&it.when_unsatisfiable.as_str()) {
-            errors.not_supported(
-                &path.child("whenUnsatisfiable"),
-                it.when_unsatisfiable.as_str(),
-                &["DoNotSchedule", "ScheduleAnyway"],
-            );
+        if it.topology_key.is_empty() {
+            errors.required(&path.child("topologyKey"), "can not be empty");
         }
-        if !seen.insert((&it.topology_key, &it.when_unsatisfiable)) {
-            let pair = format!("{{{}, {}}}", it.topology_key, it.when_unsatisfiable);
-            errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), pair);
+        let action = it.when_unsatisfiable.as_str();
+        if ![WAIT, "ScheduleAnyway"].contains(&action) {
+            let path = path.child("whenUnsatisfiable");
+            errors.not_supported(&path, action, &[WAIT, "ScheduleAnyway"]);
+        }
+        // The one that comes again later is named, not the one that was there before.
+        if last.get(&pair(it)) != Some(&index) {
+            let shown = format!("{{{}, {action}}}", it.topology_key);
+            errors.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), shown);
         }
         if let Some(domains) = it.min_domains {
-            let path = path.child("minDomains");
-            if domains <= 0 {
-                errors.invalid(&path, domains, "must be greater than zero");
-            }
-            if it.when_unsatisfiable == "ScheduleAnyway" {
-                let detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway";
-                errors.invalid(&path, domains, detail);
-            }
+            validate_min_domains(domains, action, &path.child("minDomains"), errors);
         }
         for (field, policy) in [
             ("nodeAffinityPolicy", &it.node_affinity_policy),
             ("nodeTaintsPolicy", &it.node_taints_policy),
         ] {
             let policy = policy.as_deref().unwrap_or("Honor");
-            if !["Honor", "Ignore"].contains(&policy) {
-                errors.not_supported(&path.child(field), policy, &["Honor", "Ignore"]);
+            if !POLICIES.contains(&policy) {
+                errors.not_supported(&path.child(field), policy, &POLICIES);
             }
         }
-        validate_label_keys(it, &path.child("matchLabelKeys"), errors);
+        let keys = it.match_label_keys.as_deref().unwrap_or_default();
+        label_keys::validate(keys, &[], it.label_selector.as_ref(), &path, errors);
         if let Some(selector) = &it.label_selector {
             validate_label_selector(selector, &path.child("labelSelector"), errors);
         }
     }
 }
 
-/// Labels whose values the pod itself gives.
-fn validate_label_keys(it: &TopologySpreadConstraint, path: &Path, errors: &mut FieldErrors) {
-    let keys = it.match_label_keys.as_deref().unwrap_or_default();
-    if !keys.is_empty() && it.label_selector.is_none() {
-        errors.forbidden(path, "must not be specified when labelSelector is not set");
+/// What no two constraints have in common.
+fn pair(it: &TopologySpreadConstraint) -> (&str, &str) {
+    (&it.topology_key, &it.when_unsatisfiable)
+}
+
+fn validate_min_domains(domains: i32, action: &str, path: &Path, errors: &mut FieldErrors) {
+    if domains <= 0 {
+        errors.invalid(path, domains, "must be greater than zero");
     }
-    let selector = it.label_selector.as_ref();
-    let labels = selector.iter().flat_map(|it| it.match_labels.iter().flatten()).map(|it| it.0);
-    let expressions = selector.iter().flat_map(|it| it.match_expressions.iter().flatten());
-    let selected: BTreeSet<&String> = labels.chain(expressions.map(|it| &it.key)).collect();
-    for (index, key) in keys.iter().enumerate() {
-        let path = path.index(index);
-        check::format(key, &is_qualified_name(key), &path, errors);
-        if selected.contains(key) {
-            errors.invalid(&path, key.as_str(), "exists in both matchLabelKeys and labelSelector");
-        }
+    if action != WAIT {
+        let detail = format!("can only use minDomains if whenUnsatisfiable={WAIT}, not {action}");
+        errors.invalid(path, domains, &detail);
     }
 }

@@ -10,7 +10,7 @@ use apimachinery::field::Path;
 use apimachinery::selector::Labels;
 use apimachinery::validation::validate_labels;
 
-use super::{annotations, validate_spec};
+use super::{Values, annotations, validate_spec};
 use crate::check::text;
 use crate::codec;
 
@@ -34,7 +34,7 @@ pub(crate) fn validate_template(template: &PodTemplateSpec, path: &Path, errors:
     let absent = PodSpec::default();
     let spec = template.spec.as_ref().unwrap_or(&absent);
     let path = path.child("spec");
-    validate_spec(spec, &path, errors);
+    validate_spec(spec, Values::AsTheyAre, &path, errors);
     if let Some(annotations) = template.metadata.as_ref().and_then(|it| it.annotations.as_ref()) {
         annotations::validate_profiles(annotations, spec, &path, errors);
     }

@@ -7,6 +7,7 @@ use apimachinery::FieldErrors;
 use apimachinery::field::Path;
 
 use super::super::defaults;
+use super::Values;
 
 /// A pod of one container, with these fields of the pod and of the container.
 fn check(pod: &Value, container: &Value, expected: &[&str]) {
@@ -19,7 +20,7 @@ fn check(pod: &Value, container: &Value, expected: &[&str]) {
     let mut spec: PodSpec = serde_json::from_value(whole).unwrap();
     defaults::apply(&mut spec);
     let mut errors = FieldErrors::new();
-    super::validate_spec(&spec, &Path::new("spec"), &mut errors);
+    super::validate_spec(&spec, Values::OfLabels, &Path::new("spec"), &mut errors);
     let problems: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
     for (problem, start) in problems.iter().zip(expected) {
@@ -183,13 +184,156 @@ fn label_keys_need_a_selector() {
         it.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         json!({"topologySpreadConstraints": [it]})
     };
-    let path = "spec.topologySpreadConstraints[0].matchLabelKeys";
+    let path = "spec.topologySpreadConstraints[0]";
     of_pod(spread(json!({"labelSelector": {"matchLabels": {"b": "c"}}})), &[]);
-    of_pod(spread(json!({})), &[&format!("{path}: Forbidden: must not be specified when")]);
     of_pod(
-        spread(json!({"labelSelector": {"matchLabels": {"app": "c"}}})),
-        &[&format!("{path}[0]: Invalid value: \"app\": exists in both")],
+        spread(json!({})),
+        &[&format!("{path}.matchLabelKeys: Forbidden: must not be specified when")],
     );
+    // Once it may stand there: that is what the server has made of the pod's own label.
+    of_pod(spread(json!({"labelSelector": {"matchLabels": {"app": "c"}}})), &[]);
+    let merged = json!({"key": "app", "operator": "In", "values": ["c"]});
+    let twice = json!({"matchLabels": {"app": "c"}, "matchExpressions": [merged]});
+    of_pod(
+        spread(json!({"labelSelector": twice})),
+        &[&format!(
+            "{path}[0]: Invalid value: \"app\": exists in both matchLabelKeys and labelSelector"
+        )],
+    );
+    of_pod(
+        spread(json!({"labelSelector": {}, "matchLabelKeys": ["a", "-"]})),
+        &[&format!("{path}.matchLabelKeys[1]: Invalid value: \"-\": name part must consist of")],
+    );
+}
+
+#[test]
+fn terms_of_pod_affinity_say_where_and_beside_whom() {
+    let rule = "requiredDuringSchedulingIgnoredDuringExecution";
+    let path = format!("spec.affinity.podAffinity.{rule}[0]");
+    let check = |term: Value, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|it| format!("{path}{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        of_pod(json!({"affinity": {"podAffinity": {rule: [term]}}}), &expected);
+    };
+    let keys = |matching: Value, mismatching: Value| {
+        json!({"topologyKey": "z", "labelSelector": {"matchExpressions": [
+                {"key": "a", "operator": "In", "values": ["1"]},
+                {"key": "a", "operator": "Exists"},
+            ]}, "matchLabelKeys": matching, "mismatchLabelKeys": mismatching})
+    };
+    check(keys(json!(["b"]), json!(["c"])), &[]);
+    // Another requirement for a label that may not be the pod's own means something.
+    check(keys(json!([]), json!(["a"])), &[]);
+    check(
+        keys(json!(["b", "a"]), json!([])),
+        &["[1]: Invalid value: \"a\": exists in both matchLabelKeys and labelSelector"],
+    );
+    check(
+        keys(json!(["b"]), json!(["b"])),
+        &[".matchLabelKeys[0]: Invalid value: \"b\": exists in both matchLabelKeys and mismatch"],
+    );
+    check(
+        json!({"topologyKey": "z", "matchLabelKeys": ["a"], "mismatchLabelKeys": ["b"]}),
+        &[
+            ".matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+            ".mismatchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+        ],
+    );
+    check(
+        json!({"topologyKey": "", "namespaces": ["a", "B"]}),
+        &[
+            ".namespace: Invalid value: \"B\"",
+            ".topologyKey: Required value: can not be empty",
+            ".topologyKey: Invalid value: \"\": name part must be non-empty",
+            ".topologyKey: Invalid value: \"\": name part must consist of",
+        ],
+    );
+}
+
+#[test]
+fn constraints_of_spread_are_each_of_their_own_kind() {
+    let spread = |key: &str, when: &str, rest: Value| {
+        let mut it = json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when});
+        it.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        it
+    };
+    let of = |all: &[Value], expected: &[&str]| {
+        let expected: Vec<String> =
+            expected.iter().map(|it| format!("spec.topologySpreadConstraints{it}")).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        of_pod(json!({"topologySpreadConstraints": all}), &expected);
+    };
+    let (wait, go) = ("DoNotSchedule", "ScheduleAnyway");
+    of(&[spread("z", wait, json!({})), spread("z", go, json!({}))], &[]);
+    of(
+        &[spread("z", wait, json!({})), spread("y", wait, json!({})), spread("z", wait, json!({}))],
+        &["[0].{topologyKey, whenUnsatisfiable}: Duplicate value: \"{z, DoNotSchedule}\""],
+    );
+    of(&[spread("no label", go, json!({}))], &[]);
+    of(&[spread("", go, json!({}))], &["[0].topologyKey: Required value: can not be empty"]);
+    of(&[spread("z", wait, json!({"minDomains": 2}))], &[]);
+    of(
+        &[spread("z", "Sometimes", json!({"minDomains": 0}))],
+        &[
+            "[0].whenUnsatisfiable: Unsupported value: \"Sometimes\"",
+            "[0].minDomains: Invalid value: 0: must be greater than zero",
+            "[0].minDomains: Invalid value: 0: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not Sometimes",
+        ],
+    );
+}
+
+#[test]
+fn a_pod_has_enough_for_its_containers() {
+    let pod = |of_pod: Value, all: &[Value], init: &[Value]| {
+        let container = |(index, resources): (usize, &Value)| json!({"name": format!("c{index}"), "image": "i", "resources": resources});
+        let init_container = |(index, resources): (usize, &Value)| json!({"name": format!("i{index}"), "image": "i", "resources": resources});
+        json!({
+            "resources": of_pod,
+            "containers": all.iter().enumerate().map(container).collect::<Vec<_>>(),
+            "initContainers": init.iter().enumerate().map(init_container).collect::<Vec<_>>(),
+        })
+    };
+    let cpu = |it: &str| json!({"requests": {"cpu": it}});
+    of_pod(pod(cpu("2"), &[cpu("1"), cpu("1")], &[cpu("2")]), &[]);
+    of_pod(
+        pod(cpu("1500m"), &[cpu("1"), cpu("1")], &[]),
+        &[
+            "spec.resources.requests[cpu]: Invalid value: \"1500m\": must be greater than or equal to aggregate container requests of 2",
+        ],
+    );
+    of_pod(
+        pod(cpu("2"), &[cpu("1")], &[cpu("3")]),
+        &[
+            "spec.resources.requests[cpu]: Invalid value: \"2\": must be greater than or equal to aggregate container requests of 3",
+        ],
+    );
+    let limits = |memory: &str| json!({"limits": {"memory": memory}});
+    // Limits of several containers may be more together than the pod's.
+    of_pod(pod(limits("1Gi"), &[limits("1Gi"), limits("1Gi")], &[]), &[]);
+    of_pod(
+        pod(limits("1Gi"), &[limits("1Gi"), limits("2048Mi")], &[]),
+        &[
+            "spec.resources.containers[1][memory].limits: Invalid value: \"2Gi\": must be less than or equal to pod limits of 1Gi",
+        ],
+    );
+    let pages = |it: &str| {
+        let all = json!({"cpu": "1", "hugepages-2Mi": it});
+        json!({"limits": all, "requests": all})
+    };
+    let whole = json!({
+        "limits": {"cpu": "2", "hugepages-2Mi": "4Mi"}, "requests": {"cpu": "2", "hugepages-2Mi": "4Mi"},
+    });
+    of_pod(pod(whole.clone(), &[pages("2Mi"), pages("2Mi")], &[]), &[]);
+    of_pod(
+        pod(whole, &[pages("4Mi"), pages("2Mi")], &[]),
+        &[
+            "spec.resources.requests[hugepages-2Mi]: Invalid value: \"4Mi\": must be greater than or equal to aggregate container requests of 6Mi",
+            "spec.resources.limits[hugepages-2Mi]: Invalid value: \"4Mi\": must be greater than or equal to aggregate container limits of 6Mi",
+        ],
+    );
+    let mut windows = pod(cpu("1"), &[cpu("2")], &[]);
+    windows["os"] = json!({"name": "windows"});
+    of_pod(windows, &["spec.resources: Forbidden: may not be set for a windows pod"]);
 }
 
 #[test]

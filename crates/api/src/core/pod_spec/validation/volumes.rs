@@ -225,6 +225,23 @@ pub(crate) fn validate_of_pod(spec: &PodSpec, path: &Path, errors: &mut FieldErr
             errors.required(&path.child("reference"), "");
         }
     }
+    if text(spec.service_account_name.as_ref()).is_empty() {
+        validate_tokens(spec, &path.child("volumes"), errors);
+    }
+}
+
+/// Tokens are those of an account.
+fn validate_tokens(spec: &PodSpec, path: &Path, errors: &mut FieldErrors) {
+    for (index, volume) in spec.volumes.iter().flatten().enumerate() {
+        let sources = volume.projected.iter().flat_map(|it| it.sources.iter().flatten());
+        let path = path.index(index).child("projected").child("sources");
+        for (index, source) in sources.enumerate() {
+            if source.service_account_token.is_some() {
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.forbidden(&path.index(index).child("serviceAccountToken"), detail);
+            }
+        }
+    }
 }
 
 /// Values of environment variables are in files of an emptyDir alone.

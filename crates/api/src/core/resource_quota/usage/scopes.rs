@@ -54,10 +54,9 @@ fn selects(requirement: &ScopedResourceSelectorRequirement, class: Option<&str>)
     }
 }
 
+/// By what it asks for, not by the class that its status says: that may be what its manifest said.
 fn is_best_effort(pod: &Pod) -> bool {
-    let class = pod.status.as_ref().and_then(|it| it.qos_class.as_deref());
-    let computed = || pod.spec.as_ref().map_or("BestEffort", qos_class);
-    class.filter(|it| !it.is_empty()).unwrap_or_else(computed) == "BestEffort"
+    pod.spec.as_ref().map_or("BestEffort", qos_class) == "BestEffort"
 }
 
 /// Whether its place depends on pods of other namespaces.

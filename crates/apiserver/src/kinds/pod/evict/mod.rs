@@ -16,13 +16,13 @@ use api::core::Pod;
 use api::core::pod::conditions;
 use api::policy::{Eviction, PodDisruptionBudget};
 use apimachinery::selector::Labels;
-use apimachinery::{ApiError, GroupResource, Reason};
+use apimachinery::{ApiError, Reason};
 use client::DeleteOptions;
 use k8s_openapi::api::core::v1::PodCondition;
 
 use self::budget::Guard;
 use crate::own_calls;
-use crate::pipeline::{self, Body, Core, Current, Outcome, Request, TRIES_MAX};
+use crate::pipeline::{self, Body, Core, Current, Outcome, Request, TRIES_MAX, preconditions};
 
 /// How often a pod or a budget that somebody else wrote is looked at again, and after how long.
 const RETRIES_MAX: usize = 20;
@@ -179,9 +179,14 @@ impl Evicting<'_> {
 
     /// At which version the pod has its mark.
     async fn mark(&self, options: &DeleteOptions) -> Result<u64, ApiError> {
+        let mut wanted = options.preconditions.clone();
+        // An empty one is none here, other than for a deletion.
+        for it in [&mut wanted.uid, &mut wanted.resource_version] {
+            *it = it.take().filter(|it| !it.is_empty());
+        }
         for _ in 0..TRIES_MAX {
             let current = pipeline::existing(self.core, self.request).await?;
-            self.validate_preconditions(options, &current)?;
+            preconditions::validate_deletion(self.request, &wanted, &current)?;
             let mut pod = pod_of(&current).clone();
             let condition = PodCondition {
                 type_: "DisruptionTarget".to_owned(),
@@ -195,37 +200,11 @@ impl Evicting<'_> {
             }
             let marked = (Box::new(pod) as _, self.valid);
             let written =
-                pipeline::write_unrecorded(self.core, self.request, &current, marked).await?;
+                pipeline::write_directly(self.core, self.request, &current, marked).await?;
             if let Some(version) = written {
                 return Ok(version);
             }
         }
         Err(self.request.modified())
-    }
-
-    fn validate_preconditions(
-        &self,
-        options: &DeleteOptions,
-        current: &Current,
-    ) -> Result<(), ApiError> {
-        let meta = &current.stored.meta;
-        let version = meta.resource_version.to_string();
-        let wanted = &options.preconditions;
-        let checks = [
-            ("UID", &wanted.uid, &meta.uid, "deleted and then recreated"),
-            ("ResourceVersion", &wanted.resource_version, &version, "modified"),
-        ];
-        for (what, wanted, found, fate) in checks {
-            if let Some(wanted) = wanted.as_ref().filter(|it| !it.is_empty() && *it != found) {
-                let why = format!(
-                    "the {what} in the precondition ({wanted}) does not match the {what} in record \
-                     ({found}). The object might have been {fate}"
-                );
-                // Upstream names the kind here.
-                let resource = GroupResource { group: String::new(), resource: "Pod".to_owned() };
-                return Err(ApiError::conflict(&resource, self.request.name(), &why));
-            }
-        }
-        Ok(())
     }
 }
