@@ -1,7 +1,8 @@
 //! Typed requests to the API over a transport: in process or HTTPS.
 //!
 //! A transport carries one identity. In process it calls the server's pipeline directly (same
-//! authentication, authorization and admission), without sockets or encoding.
+//! authentication, authorization and admission), without sockets or encoding. Over HTTPS it may have
+//! several servers of one API, and goes to the next when one is away.
 
 mod api;
 mod fetch;

@@ -72,6 +72,16 @@ pub(crate) struct Cluster {
 pub(crate) struct Joined {
     /// `192.0.2.1:6443`
     pub(crate) server: String,
+    /// All that were known of, for when that one is away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<SocketAddr>,
+}
+
+impl Joined {
+    /// Where nobody knows of others yet.
+    pub(crate) fn at(server: &str) -> Self {
+        Self { server: server.to_owned(), others: Vec::new() }
+    }
 }
 
 /// The node on this machine.

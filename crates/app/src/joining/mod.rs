@@ -8,6 +8,7 @@ mod publish;
 mod refusal;
 mod registered;
 mod request;
+mod servers;
 mod token;
 mod version;
 
@@ -18,5 +19,6 @@ pub(crate) use publish::{NewToken, create_token, publish};
 pub(crate) use refusal::Refusal;
 pub(crate) use registered::check_name;
 pub(crate) use request::is_unauthorized;
+pub(crate) use servers::follow_servers;
 pub(crate) use token::{JoinToken, Place, Target, parse_pin};
 pub(crate) use version::check_version;

@@ -16,12 +16,18 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// Nothing runs anywhere yet.
+    pub(crate) fn prepare() -> Option<Self> {
+        let cluster = Cluster::prepare()?;
+        cluster.host.on_neighbor(&["ip", "route", "add", "default", "via", NODE]);
+        Some(Self { child: None, cluster })
+    }
+
     /// Nothing runs on it yet.
     pub(crate) fn beside(flags: &[&str]) -> Option<Self> {
-        let mut cluster = Cluster::prepare()?;
-        cluster.host.on_neighbor(&["ip", "route", "add", "default", "via", NODE]);
-        cluster.up_with(&[&["--bind-address", NODE], flags].concat());
-        Some(Self { child: None, cluster })
+        let mut machine = Self::prepare()?;
+        machine.cluster.up_with(&[&["--bind-address", NODE], flags].concat());
+        Some(machine)
     }
 
     /// A node of a cluster on the other machine.

@@ -19,4 +19,6 @@ mod joined;
 mod life;
 mod refusals;
 mod rights;
+mod second;
+mod servers;
 mod tokens;

@@ -111,6 +111,15 @@ impl Cluster {
         assert!(child.wait().unwrap().success(), "xebec up stops cleanly:\n{}", self.log());
     }
 
+    #[allow(
+        dead_code,
+        clippy::allow_attributes,
+        reason = "of those who share this file one needs it"
+    )]
+    pub(crate) fn kubectl(&self) -> &Path {
+        &self.kubectl
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.host.command(&self.kubectl);
         command

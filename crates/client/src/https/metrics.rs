@@ -29,7 +29,7 @@ pub(super) struct Metrics {
     requests: Family<Counter, 3>,
     duration: Family<Histogram, 2>,
     retries: Family<Counter, 3>,
-    /// `name:port`
+    /// `name:port` of the first server.
     host: String,
 }
 
@@ -43,12 +43,20 @@ impl Metrics {
         }
     }
 
-    /// A request was answered, or not: then there is no code.
-    pub(super) fn answered(&self, method: &Method, code: Option<u16>, elapsed: Duration) {
+    /// A request was answered, or not: then there is no code. `host` is who was asked; `None`:
+    /// nobody could be.
+    pub(super) fn answered(
+        &self,
+        method: &Method,
+        host: Option<&str>,
+        code: Option<u16>,
+        elapsed: Duration,
+    ) {
         let text = code.map(|it| it.to_string());
         let code = text.as_deref().unwrap_or("<error>");
-        self.requests.with([code, method.as_str(), &self.host]).increment();
-        self.duration.with([method.as_str(), &self.host]).observe(elapsed);
+        let host = host.unwrap_or(&self.host);
+        self.requests.with([code, method.as_str(), host]).increment();
+        self.duration.with([method.as_str(), host]).observe(elapsed);
     }
 
     pub(super) fn retried(&self, method: &Method, code: u16) {

@@ -4,9 +4,13 @@
 mod connection;
 mod decode;
 mod discovery;
+#[cfg(test)]
+mod failover_tests;
 mod lines;
 mod metrics;
+mod order;
 mod path;
+mod servers;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +22,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderName, Response, Uri};
+use http::{HeaderMap, HeaderName, Method, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -32,11 +36,13 @@ use tokio::time::Instant;
 
 use crate::request::{Request, Verb};
 use crate::transport::{Discovered, Reply, Transport, WatchEvent, WatchStream};
-use connection::{Connections, Endpoint};
+use connection::{Connections, Target};
 pub use decode::{error, reply};
 use lines::Lines;
 use metrics::Metrics;
 pub use path::Rendered;
+use servers::Endpoint;
+pub use servers::Servers;
 
 /// Asks a server of ours for what its store remembers beyond what every client can count on.
 pub const HISTORY_HEADER: &str = "xebec-history";
@@ -50,6 +56,8 @@ const TIMEOUT_CALL: Duration = Duration::from_secs(60);
 const BODY_MAX: usize = 256 << 20;
 /// Of a server that is too busy.
 const RETRIES_MAX: u32 = 3;
+/// Of one request whose connection broke.
+const SENDS_MAX: u32 = 3;
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +92,8 @@ pub enum Content {
 pub struct Config {
     /// `https://host:port`, with a path when the API is behind one.
     pub server: String,
+    /// Those that answer the same, where that one cannot be reached.
+    pub others: Servers,
     /// The only authorities that are trusted.
     pub ca_pem: Vec<u8>,
     /// Certificate chain and key.
@@ -103,7 +113,7 @@ pub struct Config {
     pub headers: Vec<(String, String)>,
 }
 
-/// A `Transport` to one server with one identity. Cheap to clone.
+/// A `Transport` to the servers of one API with one identity. Cheap to clone.
 #[derive(Clone)]
 pub struct Https {
     shared: Arc<Shared>,
@@ -111,8 +121,6 @@ pub struct Https {
 
 struct Shared {
     connections: Connections,
-    /// `https://host:port/prefix`, without a slash at the end.
-    base: String,
     authorization: Option<HeaderValue>,
     user_agent: HeaderValue,
     metrics: Metrics,
@@ -124,24 +132,14 @@ struct Shared {
 impl Https {
     /// Connects with the first request, and again whenever the connection is gone.
     pub fn new(tasks: &Tasks, world: &World, config: &Config) -> Result<Self, Error> {
-        let wrong_server = || Error::Server(config.server.clone());
-        let base = config.server.trim_end_matches('/').to_owned();
-        let uri: Uri = base.parse().map_err(|_| wrong_server())?;
-        let host = uri.host().ok_or_else(wrong_server)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let (default_port, tls) = match uri.scheme_str() {
-            Some("https") => {
-                let name = config.tls_server_name.clone().unwrap_or_else(|| host.clone());
-                let name = ServerName::try_from(name).map_err(|_| wrong_server())?;
-                (443, Some((Arc::new(tls_config(config)?), name)))
-            }
-            Some("http") => (80, None),
-            _ => return Err(wrong_server()),
-        };
-        let port = uri.port_u16().unwrap_or(default_port);
-        let metrics = Metrics::new(&config.metrics, format!("{host}:{port}"));
-        let endpoint = Endpoint { host, port, tls };
-        let connections = Connections::new(endpoint, tasks.child("client"), world.random.clone());
+        let first = Endpoint::parse(&config.server)?;
+        let tls = first.is_tls.then(|| tls_config(config).map(Arc::new)).transpose()?;
+        let name = config.tls_server_name.as_ref().unwrap_or(&first.host).clone();
+        let name = ServerName::try_from(name).map_err(|_| Error::Server(config.server.clone()))?;
+        let tls_server_name = config.tls_server_name.as_ref().map(|_| name);
+        let metrics = Metrics::new(&config.metrics, first.name());
+        let target = Target { first, others: config.others.clone(), tls, tls_server_name };
+        let connections = Connections::new(target, tasks.child("client"), world.random.clone());
         let header = |text: String| HeaderValue::from_str(&text).map_err(|_| Error::Token);
         let authorization = match &config.token {
             None => None,
@@ -155,16 +153,8 @@ impl Https {
         let user_agent = header(agent.to_owned())?;
         let (pace, content) = (config.pace.map(Mutex::new), config.content);
         let headers = headers(&config.headers)?;
-        let shared = Shared {
-            connections,
-            base,
-            authorization,
-            user_agent,
-            metrics,
-            pace,
-            content,
-            headers,
-        };
+        let shared =
+            Shared { connections, authorization, user_agent, metrics, pace, content, headers };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -223,34 +213,9 @@ impl Shared {
     /// Sends until the server is not too busy, a bounded number of times. A response is one of
     /// success.
     async fn send(&self, rendered: Rendered, accept: &str) -> Result<Response<Incoming>, ApiError> {
-        let body = Bytes::from(rendered.body);
         let mut attempt = 0;
         loop {
-            let mut request = http::Request::builder()
-                .method(rendered.method.clone())
-                .uri(format!("{}{}", self.base, rendered.path))
-                .header(ACCEPT, accept)
-                .header(USER_AGENT, self.user_agent.clone());
-            if let Some(content_type) = rendered.content_type {
-                request = request.header(CONTENT_TYPE, content_type);
-            }
-            if let Some(authorization) = &self.authorization {
-                request = request.header(AUTHORIZATION, authorization.clone());
-            }
-            if rendered.is_beyond_horizon {
-                request = request.header(HISTORY_HEADER, HISTORY_OF_STORE);
-            }
-            if let Some(headers) = request.headers_mut() {
-                headers.extend(self.headers.clone());
-            }
-            let request = request
-                .body(Full::new(body.clone()))
-                .map_err(|err| ApiError::bad_request(format!("building the request: {err}")))?;
-            let start = Instant::now();
-            let answered = self.connections.send(request).await;
-            let code = answered.as_ref().ok().map(|it| it.status().as_u16());
-            self.metrics.answered(&rendered.method, code, start.elapsed());
-            let response = answered?;
+            let response = self.send_to_one(&rendered, accept).await?;
             if response.status().is_success() {
                 return Ok(response);
             }
@@ -264,6 +229,62 @@ impl Shared {
             let delay = Duration::from_secs(seconds.unwrap_or(1).max(1));
             tokio::time::sleep(delay.min(RETRY_AFTER_MAX)).await;
         }
+    }
+
+    /// To one server after the other, until one answers. What may have been carried out is not sent
+    /// again, unless it only reads.
+    async fn send_to_one(
+        &self,
+        rendered: &Rendered,
+        accept: &str,
+    ) -> Result<Response<Incoming>, ApiError> {
+        let mut tries_left = SENDS_MAX;
+        loop {
+            tries_left -= 1;
+            let start = Instant::now();
+            let sent = self.connections.send(|it| self.request(it, rendered, accept)).await;
+            let code = sent.outcome.as_ref().ok().map(|it| it.status().as_u16());
+            let server = sent.server.as_deref().map(Endpoint::name);
+            self.metrics.answered(&rendered.method, server.as_deref(), code, start.elapsed());
+            let failure = match sent.outcome {
+                Ok(response) => return Ok(response),
+                Err(failure) => failure,
+            };
+            let may_repeat = failure.is_unsent || rendered.method == Method::GET;
+            // Nobody was there: the next connection waits, and whoever asks decides whether it does.
+            if sent.server.is_none() || !may_repeat || tries_left == 0 {
+                return Err(failure.error);
+            }
+            tracing::debug!(error = %failure.error, "sent again");
+        }
+    }
+
+    fn request(
+        &self,
+        server: &Endpoint,
+        rendered: &Rendered,
+        accept: &str,
+    ) -> Result<http::Request<Full<Bytes>>, ApiError> {
+        let mut request = http::Request::builder()
+            .method(rendered.method.clone())
+            .uri(format!("{}{}", server.base, rendered.path))
+            .header(ACCEPT, accept)
+            .header(USER_AGENT, self.user_agent.clone());
+        if let Some(content_type) = rendered.content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization.clone());
+        }
+        if rendered.is_beyond_horizon {
+            request = request.header(HISTORY_HEADER, HISTORY_OF_STORE);
+        }
+        if let Some(headers) = request.headers_mut() {
+            headers.extend(self.headers.clone());
+        }
+        request
+            .body(Full::new(rendered.body.clone()))
+            .map_err(|err| ApiError::bad_request(format!("building the request: {err}")))
     }
 
     /// Waits for its turn.

@@ -1,5 +1,6 @@
 //! A `Request` as method, path, query and body. Pure.
 
+use bytes::Bytes;
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ pub struct Rendered {
     /// With the query.
     pub path: String,
     pub content_type: Option<&'static str>,
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// Whether what the server's store remembers beyond what clients can count on is asked for.
     pub is_beyond_horizon: bool,
 }
@@ -30,7 +31,7 @@ impl Rendered {
             method: Method::GET,
             path,
             content_type: None,
-            body: Vec::new(),
+            body: Bytes::new(),
             is_beyond_horizon: false,
         }
     }
@@ -43,7 +44,7 @@ impl Rendered {
             && let Ok(body) = api::protobuf::encode_object(&self.body)
         {
             self.content_type = Some(super::PROTOBUF);
-            self.body = body;
+            self.body = body.into();
         }
     }
 }
@@ -67,7 +68,7 @@ pub(super) fn render(request: &Request) -> Rendered {
         Payload::Delete(options) => (Some(super::JSON), delete_options(options)),
     };
     let is_beyond_horizon = request.list.is_beyond_horizon;
-    Rendered { method, path, content_type, body, is_beyond_horizon }
+    Rendered { method, path, content_type, body: body.into(), is_beyond_horizon }
 }
 
 fn path(request: &Request) -> String {
@@ -172,7 +173,7 @@ mod tests {
 
     fn check(request: &Request, expected: &str) {
         let rendered = render(request);
-        let body = String::from_utf8(rendered.body).unwrap();
+        let body = String::from_utf8(rendered.body.to_vec()).unwrap();
         let text = format!("{} {} {body}", rendered.method, rendered.path);
         assert_eq!(text.trim_end(), expected);
     }

@@ -314,7 +314,7 @@ fn a_nodes_first_address_is_of_the_family_of_the_pods_first() {
 
 #[test]
 fn a_machine_that_joins_has_no_port_of_an_api_server_and_no_range_yet() {
-    let joins = Some(Joined { server: "192.0.2.1:6443".to_owned() });
+    let joins = Some(Joined::at("192.0.2.1:6443"));
     let default_ips = vec![IpAddr::from([192, 0, 2, 2])];
     let node = wishes().node.map(|it| NodeWishes { default_ips, ..it });
     let wishes = Wishes { joins: joins.clone(), node, ..wishes() };

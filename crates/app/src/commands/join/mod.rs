@@ -3,6 +3,7 @@
 
 mod enter;
 mod flags;
+mod record;
 mod start;
 
 use std::net::Ipv4Addr;
@@ -66,16 +67,15 @@ fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
     let kept = Cluster::load(&directory)?;
     let is_in = |it: &Cluster| has_certificate(&directory, it);
     if let Some(kept) = kept.as_ref().filter(|it| it.joined.is_some() && is_in(it)) {
-        let joined = flags.target.as_ref().map(|it| Joined { server: it.place.to_string() });
-        let joins = joined.or_else(|| kept.joined.clone());
+        let mut joins = kept.joined.clone();
+        if let (Some(joined), Some(target)) = (&mut joins, &flags.target) {
+            joined.server = target.place.to_string();
+        }
         return claim_node(&directory, &wishes(flags, joins, None));
     }
     if kept.as_ref().is_some_and(|it| it.joined.is_none()) {
         // Says why.
-        return claim_node(
-            &directory,
-            &wishes(flags, Some(Joined { server: String::new() }), None),
-        );
+        return claim_node(&directory, &wishes(flags, Some(Joined::at("")), None));
     }
     let Some(target) = &flags.target else {
         bail!("{}", flags::how_to_join(kept.as_ref()));
@@ -86,7 +86,7 @@ fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
     let entered = block_on(async |tasks| {
         enter::enter(&target.place, &token, &name, &given, &World::system(), tasks).await
     })?;
-    let joins = Some(Joined { server: target.place.to_string() });
+    let joins = Some(Joined::at(&target.place.to_string()));
     let (cluster, data) = claim_node(&directory, &wishes(flags, joins, Some(&entered)))?;
     entered.save(&data, &name)?;
     Ok((cluster, data))

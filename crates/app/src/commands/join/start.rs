@@ -1,34 +1,36 @@
 //! The wiring of a node that has joined: the same parts as `up` has, over HTTPS, each with a
 //! certificate of its own.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use authn::pki::{Authority, Identity};
 use client::Client;
-use client::https::{Config, Https};
+use client::https::{Config, Https, Servers};
 use informer::{Factory, Selection};
 use lifecycle::Tasks;
-use stdx::{Cidr, World};
+use stdx::World;
 use telemetry::Registry;
 
 use super::Flags;
-use crate::cluster::Cluster;
+use super::record::Record;
+use crate::cluster::{Cluster, Node};
 use crate::control_plane;
 use crate::data_dir::DataDir;
-use crate::joining::{Credentials, Kept, Place, Purpose, check_version};
+use crate::joining::{Credentials, Kept, Place, Purpose, check_version, follow_servers};
 use crate::node::{self, Clients};
 use crate::progress::{Progress, say};
 
 /// Held while the node runs.
 pub(super) struct Started {
-    _data: DataDir,
+    _record: Arc<Record>,
 }
 
 /// What all clients of this node have in common.
 struct Connecting<'a> {
     server: String,
+    others: Servers,
     ca_pem: String,
     metrics: Registry,
     world: &'a World,
@@ -39,6 +41,7 @@ impl Connecting<'_> {
     fn connect(&self, kept: &Kept, name: &str) -> Result<(Https, Client)> {
         let config = Config {
             server: self.server.clone(),
+            others: self.others.clone(),
             ca_pem: self.ca_pem.clone().into_bytes(),
             identity: Some(kept.shown.clone()),
             user_agent: format!("{name}/v1.36 (xebec)"),
@@ -71,11 +74,11 @@ pub(super) async fn start(
     let place = Place::parse(&joined.server).map_err(anyhow::Error::msg)?;
     let credentials =
         Credentials { folder: data.pki(), node: node.name.clone(), world: world.clone() };
-    let metrics = flags.component.registry();
     let connecting = Connecting {
         server: place.url(),
+        others: Servers::new(&joined.others),
         ca_pem: super::read(&super::authority(&data))?,
-        metrics: metrics.clone(),
+        metrics: flags.component.registry(),
         world: &world,
         tasks,
     };
@@ -88,36 +91,15 @@ pub(super) async fn start(
     let is_known = check_version(&client, &place).await;
     let clients = components(&credentials, &connecting, &client, tasks).await?;
     credentials.renew(kubelet, &client, vec![https], tasks);
+    let record = Record::new(cluster.clone(), data);
+    let keep = record.clone();
+    let keep = move |known: &[SocketAddr]| keep.note_servers(known);
+    let following = tasks.child("api-servers");
+    follow_servers(&clients.network, &connecting.others, keep, &following, &world);
 
     progress.waiting("starting the node");
-    let settings = flags.ways.set(node::Settings {
-        proxy_mode: flags.proxy_mode,
-        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
-        gates: flags.component.gates(),
-        ..node::Settings::new(&cluster, node)
-    })?;
-    let ranges: Vec<IpAddr> = cluster.pod_cidrs.all().iter().map(|it| it.network()).collect();
-    let addresses = settings.node_addresses(&ranges);
-    let serving = serving(&credentials, &addresses)?;
-    let network = match settings.node_cidrs.is_empty() {
-        true => None,
-        false => Some(node::open_network(&settings, data.path())?),
-    };
-    let note = |given: &[Cidr]| note_ranges(&cluster, given, &data);
-    let wiring = node::Wiring {
-        clients: &clients,
-        serving: serving.shown.clone(),
-        client_ca: connecting.ca_pem.clone(),
-        addresses,
-        network,
-        note_ranges: &note,
-        data_dir: data.path(),
-        metrics,
-        world: &world,
-        tasks,
-    };
-    node::start(&settings, &wiring).await?;
-    serve_as_signed(&credentials, serving, &client, tasks).await?;
+    let settings = settings(flags, &cluster, node)?;
+    start_node(&settings, &connecting, &clients, &credentials, &record).await?;
     match is_known {
         Ok(()) => {
             wait_until_ready(&settings.node_name, &client, &world, tasks).await?;
@@ -127,7 +109,48 @@ pub(super) async fn start(
         Err(err) => say(&format!("node {} started; {err:#}", settings.node_name)),
     }
     progress.finish();
-    Ok(Started { _data: data })
+    Ok(Started { _record: record })
+}
+
+fn settings(flags: &Flags, cluster: &Cluster, node: &Node) -> Result<node::Settings> {
+    flags.ways.set(node::Settings {
+        proxy_mode: flags.proxy_mode,
+        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
+        gates: flags.component.gates(),
+        ..node::Settings::new(cluster, node)
+    })
+}
+
+/// Returns when its parts run, and those who call the kubelet believe it.
+async fn start_node(
+    settings: &node::Settings,
+    connecting: &Connecting<'_>,
+    clients: &Clients,
+    credentials: &Credentials,
+    record: &Record,
+) -> Result<()> {
+    let all_pods = settings.pod_cidrs.all();
+    let ranges: Vec<IpAddr> = all_pods.iter().map(|it| it.network()).collect();
+    let addresses = settings.node_addresses(&ranges);
+    let serving = serving(credentials, &addresses)?;
+    let network = match settings.node_cidrs.is_empty() {
+        true => None,
+        false => Some(node::open_network(settings, record.folder())?),
+    };
+    let wiring = node::Wiring {
+        clients,
+        serving: serving.shown.clone(),
+        client_ca: connecting.ca_pem.clone(),
+        addresses,
+        network,
+        note_ranges: &|given| record.note_ranges(given),
+        data_dir: record.folder(),
+        metrics: connecting.metrics.clone(),
+        world: connecting.world,
+        tasks: connecting.tasks,
+    };
+    node::start(settings, &wiring).await?;
+    serve_as_signed(credentials, serving, &clients.kubelet, connecting.tasks).await
 }
 
 /// What runs on the node beside the kubelet, each with a certificate that the kubelet's own gets it.
@@ -185,15 +208,6 @@ async fn serve_as_signed(
         Err(err) => return Err(err),
     }
     Ok(())
-}
-
-/// For the next start, and for whoever removes it all.
-fn note_ranges(cluster: &Cluster, given: &[Cidr], data: &DataDir) -> Result<()> {
-    let mut cluster = cluster.clone();
-    if let Some(node) = &mut cluster.node {
-        node.pod_cidrs = given.to_vec();
-    }
-    cluster.save(data.path())
 }
 
 async fn wait_until_ready(name: &str, client: &Client, world: &World, tasks: &Tasks) -> Result<()> {
