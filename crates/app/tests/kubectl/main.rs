@@ -28,4 +28,5 @@ mod rules;
 mod scheduling;
 mod sets;
 mod versions;
+mod waiting;
 mod workloads;
