@@ -58,14 +58,12 @@ pub(crate) const ABSENT: &[(&str, &[&str], &str)] = &[
     ("persistentvolume-attach-detach-controller", &["attachdetach"], VOLUMES),
     ("persistentvolume-binder-controller", &["persistentvolume-binder"], VOLUMES),
     ("persistentvolume-expander-controller", &["persistentvolume-expander"], VOLUMES),
-    ("persistentvolume-protection-controller", &["pv-protection"], VOLUMES),
-    ("persistentvolumeclaim-protection-controller", &["pvc-protection"], VOLUMES),
     ("selinux-warning-controller", &[], VOLUMES),
-    ("volumeattributesclass-protection-controller", &[], VOLUMES),
 ];
 
 const CLOUD: &str = "there is no cloud";
-const VOLUMES: &str = "volumes and claims are kept and checked, and nothing acts on them yet";
+const VOLUMES: &str =
+    "volumes and claims are kept and protected, and nothing else acts on them yet";
 
 /// What a cluster has.
 #[derive(Clone)]

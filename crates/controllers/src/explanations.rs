@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::Identified;
 use apimachinery::ObjectKey;
 use jiff::Timestamp;
+use reconcile::{EventRecorder, EventType};
 
 use crate::pods;
 
@@ -32,7 +34,7 @@ struct Found {
 
 /// What is to be done about an explanation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Telling {
+enum Telling {
     Nothing,
     Now(Explanation),
     /// Look again then.
@@ -52,13 +54,26 @@ impl Explanations {
         self.found().remove(key);
     }
 
-    /// Takes what is true of an object now.
-    pub(crate) fn find(
+    /// Takes what is true of an object now, and tells of it when it is due; else when to look again
+    /// whether it is still so.
+    pub(crate) fn tell<T: Identified>(
         &self,
-        key: &ObjectKey,
+        events: &EventRecorder,
+        about: &T,
         explanation: Option<Explanation>,
         now: Timestamp,
-    ) -> Telling {
+    ) -> Option<Duration> {
+        match self.find(&about.key(), explanation, now) {
+            Telling::Nothing => None,
+            Telling::After(left) => Some(left),
+            Telling::Now((reason, message)) => {
+                events.event(about, EventType::Normal, reason, message);
+                None
+            }
+        }
+    }
+
+    fn find(&self, key: &ObjectKey, explanation: Option<Explanation>, now: Timestamp) -> Telling {
         let mut all = self.found();
         let Some(explanation) = explanation else {
             all.remove(key);

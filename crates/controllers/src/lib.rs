@@ -22,6 +22,7 @@ mod endpoint_slices;
 mod endpoints;
 mod expiry;
 mod explanations;
+mod finalizers;
 mod flags;
 pub mod garbage;
 mod garbage_collector;
@@ -36,11 +37,14 @@ mod node_certificate_approving;
 mod node_ipam;
 mod node_lifecycle;
 mod owners;
+mod persistent_volume_claim_protection;
+mod persistent_volume_protection;
 mod pod_certificate_request_cleaner;
 mod pod_control;
 mod pod_gc;
 mod pod_group_protection;
 mod pods;
+mod protection;
 mod replica_set;
 mod replicas;
 mod replication_controller;
@@ -65,6 +69,7 @@ mod trust_bundle_publisher;
 mod ttl;
 mod ttl_after_finished;
 mod validating_admission_policy_status;
+mod volume_attributes_class_protection;
 mod workload;
 
 use std::sync::Arc;
@@ -124,6 +129,8 @@ pub const ALL: &[Descriptor] = &[
     node_certificate_approving::DESCRIPTOR,
     node_ipam::DESCRIPTOR,
     node_lifecycle::DESCRIPTOR,
+    persistent_volume_protection::DESCRIPTOR,
+    persistent_volume_claim_protection::DESCRIPTOR,
     pod_gc::DESCRIPTOR,
     pod_certificate_request_cleaner::DESCRIPTOR,
     pod_group_protection::DESCRIPTOR,
@@ -145,6 +152,7 @@ pub const ALL: &[Descriptor] = &[
     ttl_after_finished::DESCRIPTOR,
     ttl::DESCRIPTOR,
     validating_admission_policy_status::DESCRIPTOR,
+    volume_attributes_class_protection::DESCRIPTOR,
 ];
 
 /// Retries in a row before a key is let go until it changes, where upstream does so.

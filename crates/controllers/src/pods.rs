@@ -17,6 +17,8 @@ pub(crate) const BY_LABEL: &str = "labels";
 pub(crate) const ORPHANS_BY_LABEL: &str = "orphans-by-label";
 /// Index: the claims to devices that a pod has, with their namespace.
 pub(crate) const BY_RESOURCE_CLAIM: &str = "resource-claim";
+/// Index: the claims that a pod's volumes are, with their namespace.
+pub(crate) const BY_VOLUME_CLAIM: &str = "volume-claim";
 
 pub(crate) fn index_by_label(pod: &PodView) -> Vec<String> {
     let pairs = pod.meta.labels.iter();
@@ -33,6 +35,11 @@ pub(crate) fn index_orphans_by_label(pod: &PodView) -> Vec<String> {
 pub(crate) fn index_by_resource_claim(pod: &PodView) -> Vec<String> {
     let claims = pod.claims.iter().flat_map(|it| it.claims.iter());
     let names = claims.filter_map(|it| it.resolved());
+    names.map(|it| ObjectKey::new(pod.namespace(), it).to_string()).collect()
+}
+
+pub(crate) fn index_by_volume_claim(pod: &PodView) -> Vec<String> {
+    let names = pod.volume_claims.iter().flat_map(|it| it.names());
     names.map(|it| ObjectKey::new(pod.namespace(), it).to_string()).collect()
 }
 

@@ -126,8 +126,7 @@ fn judging<P: Plugin + 'static>(plugin: fn(Arc<Policies>) -> P, needs: &Needs<'_
 
 /// Every plugin, in upstream's order: it is part of the API, because a later plugin sees what
 /// earlier ones changed. On are those that are on upstream, and NodeRestriction, which whoever sets
-/// up a cluster switches on there; StorageObjectInUseProtection is not while nobody would take its
-/// finalizers away again.
+/// up a cluster switches on there.
 pub const ALL: &[Entry] = &[
     off("AlwaysAdmit", |_| made(always_admit::AlwaysAdmit)),
     off("NamespaceAutoProvision", |it| {
@@ -164,7 +163,7 @@ pub const ALL: &[Entry] = &[
         made(extended_resource_toleration::ExtendedResourceToleration)
     }),
     on("DefaultStorageClass", |_| made(default_storage_class::DefaultStorageClass)),
-    off("StorageObjectInUseProtection", |_| {
+    on("StorageObjectInUseProtection", |_| {
         made(storage_object_in_use_protection::StorageObjectInUseProtection)
     }),
     on("PodGroupProtection", |it| made(pod_group_protection::PodGroupProtection::new(it.gates))),

@@ -9,7 +9,7 @@ const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  co
 #[test]
 fn plugins_run_that_were_asked_for() {
     let directory = tempfile::tempdir().unwrap();
-    let enabled = "AlwaysPullImages,NamespaceAutoProvision,DenyServiceExternalIPs,PodNodeSelector,StorageObjectInUseProtection";
+    let enabled = "AlwaysPullImages,NamespaceAutoProvision,DenyServiceExternalIPs,PodNodeSelector";
     let flags =
         ["--enable-admission-plugins", enabled, "--disable-admission-plugins", "PodSecurity"];
     let Some(cluster) = Cluster::start_with(directory, 0, &flags) else { return };
@@ -36,14 +36,6 @@ fn plugins_run_that_were_asked_for() {
     );
     let refused = cluster.refused(&["create", "-f", &service]);
     assert!(refused.contains("Use of external IPs is denied by admission control"), "{refused}");
-    let claim = cluster.file(
-        "claim.yaml",
-        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: { name: data }\n\
-         spec: { accessModes: [ReadWriteOnce], resources: { requests: { storage: 1Gi } } }\n",
-    );
-    cluster.ok(&["create", "-f", &claim]);
-    let made = cluster.json(&["get", "persistentvolumeclaim", "data"]);
-    assert_eq!(made["metadata"]["finalizers"][0], "kubernetes.io/pvc-protection");
 }
 
 #[test]

@@ -29,4 +29,5 @@ mod scheduling;
 mod sets;
 mod verbs;
 mod versions;
+mod waiting;
 mod workloads;

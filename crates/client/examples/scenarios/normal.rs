@@ -82,11 +82,12 @@ fn by_chance(name: &str) -> String {
 }
 
 /// Events that only we have: they say what an object waits for.
-const EXPLANATIONS: [&str; 7] = [
+const EXPLANATIONS: [&str; 8] = [
     "BackOff",
     "CronJobSuspended",
     "DeadlineMissed",
     "DisruptionNotAllowed",
+    "InUse",
     "ManagedElsewhere",
     "NextRun",
     "PodsTerminating",

@@ -32,7 +32,7 @@ use telemetry::{Buckets, Description, Histogram, Stability, exponential};
 
 pub(crate) use self::garbage::plan_any;
 use self::plan::{Observed, Plan};
-use crate::explanations::{Explanations, Telling};
+use crate::explanations::Explanations;
 use crate::flags::at_least_one;
 use crate::owners::BY_CONTROLLER;
 use crate::{Descriptor, Flags, Startup, owners};
@@ -138,9 +138,7 @@ impl Reconciler for CronJobs {
         let plan = plan::plan(&observed);
         self.apply(key, &cron_job, &plan).await?;
         let said = plan::explain(&observed, &plan);
-        if let Telling::Now((reason, message)) = self.explanations.find(key, said, now) {
-            self.events.event(&*cron_job, EventType::Normal, reason, message);
-        }
+        self.explanations.tell(&self.events, &*cron_job, said, now);
         // An object may be gone before the cache saw it; then nobody else would wake us.
         let shown = self.job_writes.wait(key);
         Ok(shown.into_iter().chain(plan.wait).min().map_or(Next::Settled, Next::After))

@@ -35,7 +35,7 @@ use stdx::SharedClock;
 pub(crate) use self::garbage::plan_any;
 use self::plan::{About, Observed};
 use self::scale::Scales;
-use crate::explanations::{Explanation, Explanations, Telling};
+use crate::explanations::Explanations;
 use crate::pods::BY_LABEL;
 use crate::{Descriptor, Flags, Startup, labels, owners, pods};
 
@@ -174,7 +174,8 @@ impl Reconciler for Disruptions {
             owners: owners.as_deref().map_err(String::as_str),
             now: self.clock.now(),
         });
-        let held = self.explain(key, &budget, plan::explain(&plan));
+        let said = plan::explain(&plan);
+        let held = self.explanations.tell(&self.events, &*budget, said, self.clock.now());
         for event in plan.events {
             match event.about {
                 About::Budget => {
@@ -198,23 +199,6 @@ impl Reconciler for Disruptions {
 }
 
 impl Disruptions {
-    /// When to look again whether this is still so.
-    fn explain(
-        &self,
-        key: &ObjectKey,
-        budget: &PodDisruptionBudget,
-        said: Option<Explanation>,
-    ) -> Option<Duration> {
-        match self.explanations.find(key, said, self.clock.now()) {
-            Telling::Nothing => None,
-            Telling::After(left) => Some(left),
-            Telling::Now((reason, message)) => {
-                self.events.event(budget, EventType::Normal, reason, message);
-                None
-            }
-        }
-    }
-
     fn select(&self, namespace: &str, selector: &Labels) -> Vec<Arc<PodView>> {
         if selector.is_nothing {
             return Vec::new();

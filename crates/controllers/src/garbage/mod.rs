@@ -39,6 +39,8 @@ const PLANS: &[(&str, Plan)] = &[
     ("namespace", crate::namespace::plan_any),
     ("node_ipam", crate::node_ipam::plan_any),
     ("node_lifecycle", crate::node_lifecycle::plan_any),
+    ("persistent_volume_claim_protection", crate::persistent_volume_claim_protection::plan_any),
+    ("persistent_volume_protection", crate::persistent_volume_protection::plan_any),
     ("pod_certificate_request_cleaner", crate::pod_certificate_request_cleaner::plan_any),
     ("pod_gc", crate::pod_gc::plan_any),
     ("pod_group_protection", crate::pod_group_protection::plan_any),
@@ -59,6 +61,7 @@ const PLANS: &[(&str, Plan)] = &[
     ("ttl", crate::ttl::plan_any),
     ("ttl_after_finished", crate::ttl_after_finished::plan_any),
     ("validating_admission_policy_status", crate::validating_admission_policy_status::plan_any),
+    ("volume_attributes_class_protection", crate::volume_attributes_class_protection::plan_any),
 ];
 
 /// Those whose plan can be asked for by its place.

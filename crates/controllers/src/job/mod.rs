@@ -36,8 +36,8 @@ use apimachinery::selector::{self, Labels};
 use client::{Api, ListOptions};
 use informer::Indexer;
 use reconcile::{
-    Change, EventRecorder, EventType, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler,
-    WorkQueue, owner_key,
+    Change, EventRecorder, Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, WorkQueue,
+    owner_key,
 };
 use stdx::SharedClock;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ pub(crate) use self::garbage::{plan_any, read_any_indexes};
 use self::metrics::Metrics;
 use self::plan::Observed;
 use self::terms::is_tracked;
-use crate::explanations::{Explanation, Explanations, Telling};
+use crate::explanations::Explanations;
 use crate::flags::at_least_one;
 use crate::owners::BY_CONTROLLER;
 use crate::pod_control::{PodControl, Words};
@@ -331,7 +331,8 @@ impl Jobs {
         if is_managed_elsewhere(spec) {
             let is_over = is_finished(&job);
             let said = explain::elsewhere(spec).filter(|_| !is_over);
-            return Ok(self.explain(job_key, &job, said).map_or(Next::Settled, Next::After));
+            let held = self.explanations.tell(&self.events, &*job, said, self.clock.now());
+            return Ok(held.map_or(Next::Settled, Next::After));
         }
         if is_finished(&job) {
             self.forget(job_key);
@@ -348,21 +349,10 @@ impl Jobs {
         applied?;
         // An object may be gone before the cache saw it; then nobody else would wake the Job.
         let shown = self.pod_control.writes.wait(key);
-        let held = self.explain(job_key, &job, explain::explain(&plan));
+        let said = explain::explain(&plan);
+        let held = self.explanations.tell(&self.events, &*job, said, self.clock.now());
         let next = shown.into_iter().chain(plan.wait).chain(held).min();
         Ok(next.map_or(Next::Settled, Next::After))
-    }
-
-    /// When to look again whether it still waits for this.
-    fn explain(&self, key: &ObjectKey, job: &Job, said: Option<Explanation>) -> Option<Duration> {
-        match self.explanations.find(key, said, self.clock.now()) {
-            Telling::Nothing => None,
-            Telling::After(left) => Some(left),
-            Telling::Now((reason, message)) => {
-                self.events.event(job, EventType::Normal, reason, message);
-                None
-            }
-        }
     }
 
     fn observe(&self, key: &ObjectKey, job: &Arc<Job>) -> Result<Observed, Error> {

@@ -97,6 +97,7 @@ const ALL: &[&[Case]] = &[
     node::taints::CASES,
     scheduling::limit_ranges::CASES,
     storage::attachments::CASES,
+    storage::claims::CASES,
     storage::classes::CASES,
     storage::csi::CASES,
     storage::immutable::CASES,

@@ -38,7 +38,7 @@ pub use bind::bind;
 pub use host_ports::{HostPort, host_ports, host_ports_of_view};
 pub use view::{
     ClaimsPart, ContainerView, Deletion, Disruption, Exit, JobPart, PodClaim, PodSpecView, PodView,
-    PortView, SIMULATION, Unscheduled,
+    PortView, SIMULATION, Unscheduled, VolumeClaimsPart,
 };
 
 pub use k8s_openapi::api::core::v1::Pod;

@@ -7,6 +7,7 @@ mod job;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub use claims::{ClaimsPart, PodClaim};
 use held::{Actual, Held};
 pub use job::{Exit, JobPart};
 pub use spec::{ContainerView, PodSpecView, PortView};
+pub use volumes::VolumeClaimsPart;
 
 /// A pod's place, state and owners, and what it asks for. Whoever needs another field adds it, as
 /// long as the others can bear it: it is kept for each pod, but for `spec`, of which there is one
@@ -61,6 +63,8 @@ pub struct PodView {
     pub job: Option<Box<JobPart>>,
     /// Of pods that claim devices: what only those ask who make the claims.
     pub claims: Option<Box<ClaimsPart>>,
+    /// Of pods with volumes that are claims: which.
+    pub volume_claims: Option<Box<VolumeClaimsPart>>,
     /// What a simulated node is told to do with it: an annotation.
     pub simulation: Option<Interned>,
 }
@@ -246,6 +250,7 @@ impl View for PodView {
             status.resource_claim_statuses.as_ref(),
             status.extended_resource_claim_status.take(),
         );
+        let volume_claims = volumes::read(&stored.meta.key.name, spec.volumes.as_deref());
         let is_gated = status.is_gated(spec.readiness_gates.as_deref());
         let (node_name, spec) = spec.shared(&status.held());
         let grace_seconds = metadata.deletion_grace_period_seconds.unwrap_or(0);
@@ -271,6 +276,7 @@ impl View for PodView {
             restarts: status.restarts(),
             job: job::read(&stored.meta, &annotations, &status, &spec),
             claims,
+            volume_claims,
             simulation: annotations.simulation,
             spec,
             addresses: status.addresses(),

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Affinity, Toleration};
 use serde::Deserialize;
 
 use super::held::Held;
+use super::volumes::Volume;
 use crate::interned::Table;
 use crate::{Interned, Pairs};
 
@@ -99,13 +100,13 @@ pub(super) struct Parts {
     resources: Option<Resources>,
     scheduling_gates: Option<Vec<There>>,
     topology_spread_constraints: Option<Vec<Spread>>,
-    volumes: Option<Vec<Volume>>,
     host_network: Option<bool>,
     hostname: Option<Interned>,
     subdomain: Option<Interned>,
     scheduling_group: Option<SchedulingGroup>,
     /// Of each pod: not shared.
     pub(super) resource_claims: Option<Vec<super::claims::SpecClaim>>,
+    pub(super) volumes: Option<Vec<Volume>>,
     pub(super) readiness_gates: Option<Vec<Gate>>,
 }
 
@@ -153,16 +154,9 @@ struct Spread {
     when_unsatisfiable: Option<Interned>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Volume {
-    persistent_volume_claim: Option<There>,
-    ephemeral: Option<There>,
-}
-
 /// That something is there, whatever it is.
 #[derive(Deserialize)]
-struct There {}
+pub(super) struct There {}
 
 impl Parts {
     /// The node, and the rest as all have it who ask for the same.
@@ -181,8 +175,8 @@ impl Parts {
             requests: self.resources.and_then(|it| it.requests).unwrap_or_default(),
             has_gates: self.scheduling_gates.is_some_and(|it| !it.is_empty()),
             must_spread: self.topology_spread_constraints.iter().flatten().any(is_hard),
-            has_claims: volumes.iter().any(|it| it.persistent_volume_claim.is_some()),
-            has_ephemeral_claims: volumes.iter().any(|it| it.ephemeral.is_some()),
+            has_claims: volumes.iter().any(Volume::is_claim),
+            has_ephemeral_claims: volumes.iter().any(Volume::is_ephemeral),
             host_network: self.host_network.unwrap_or(false),
             hostname: self.hostname.unwrap_or_default(),
             subdomain: self.subdomain.unwrap_or_default(),

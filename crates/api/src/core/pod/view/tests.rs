@@ -159,6 +159,24 @@ fn what_a_pod_asks_for_is_kept() {
     assert_eq!(spec.tolerations[0].key.as_deref(), Some("k"));
 }
 
+#[test]
+fn a_pod_says_which_claims_its_volumes_are() {
+    let claims = |volumes: &Value| {
+        let pod = view(&json!({"metadata": {"name": "a"}, "spec": {"volumes": volumes}}));
+        let part = pod.volume_claims.as_deref()?;
+        let texts = |it: &[Box<str>]| it.join(" ");
+        assert_eq!(part.names().count(), part.named.len() + part.ephemeral.len());
+        Some((texts(&part.named), texts(&part.ephemeral)))
+    };
+    let claim = |name: &str| json!({"name": "v", "persistentVolumeClaim": {"claimName": name}});
+    let scratch = json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}});
+    let map = json!({"name": "m", "configMap": {"name": "c"}});
+    let both = Some(("c1 c2".to_owned(), "a-scratch".to_owned()));
+    assert_eq!(claims(&json!([claim("c1"), map, scratch, claim("c2")])), both);
+    assert_eq!(claims(&json!([map])), None);
+    assert_eq!(claims(&json!(null)), None);
+}
+
 fn of_job(rest: &Value, status: &Value) -> Arc<PodView> {
     let mut metadata = json!({"name": "a", "finalizers": ["batch.kubernetes.io/job-tracking"]});
     metadata.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
