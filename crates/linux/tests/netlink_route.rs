@@ -129,11 +129,13 @@ fn routes_are_put_read_and_deleted() {
     let gateway = Route {
         destination: Destination::host(ip("10.1.0.1")),
         link: Some(link.index),
+        is_blackhole: false,
         gateway: None,
         is_onlink: false,
         source: None,
         scope: Scope::Link,
         metric: 0,
+        mtu: None,
         protocol: Route::BY_HAND,
     };
     let default = Route {
@@ -181,6 +183,44 @@ fn routes_are_put_read_and_deleted() {
 }
 
 #[test]
+fn routes_that_are_silent_and_routes_that_are_narrow() {
+    let Some((_namespace, mut socket)) = namespace() else { return };
+    socket.create_bridge("br0", 0, 1450).unwrap();
+    let nowhere = Route {
+        destination: Destination { address: ip("10.9.0.0"), prefix_length: 16 },
+        link: None,
+        is_blackhole: false,
+        gateway: None,
+        is_onlink: false,
+        source: None,
+        scope: Scope::Universe,
+        metric: 0,
+        mtu: None,
+        protocol: Route::BY_HAND,
+    };
+    // What is sent there disappears, in place of being refused.
+    let blackhole = Route { is_blackhole: true, protocol: Route::OF_BIRD, ..nowhere };
+    for it in [nowhere, blackhole] {
+        socket.put_route(&it).unwrap();
+    }
+    let routes = socket.routes().unwrap();
+    assert!(routes.contains(&blackhole) && !routes.contains(&nowhere), "{routes:?}");
+    socket.delete_route(&blackhole).unwrap();
+    assert!(!socket.routes().unwrap().contains(&blackhole));
+    let link = Some(socket.link("br0").unwrap().unwrap().index);
+    for address in [ip("10.8.0.0"), ip("fd00:8::")] {
+        let destination = Destination { address, prefix_length: 32 };
+        let (mtu, scope) = (Some(1300), Scope::Link);
+        let narrow = Route { destination, link, mtu, scope, metric: 7, ..nowhere };
+        socket.put_route(&narrow).unwrap();
+        let routes = socket.routes().unwrap();
+        let found = routes.iter().find(|it| it.destination == destination).unwrap();
+        assert_eq!(found.mtu, mtu);
+        socket.delete_route(&narrow).unwrap();
+    }
+}
+
+#[test]
 fn packets_flow_over_host_routes_and_fixed_neighbors() {
     let Some((host_namespace, mut host)) = namespace() else { return };
     let Some((pod_namespace, mut pod)) = namespace() else { return };
@@ -202,11 +242,13 @@ fn packets_flow_over_host_routes_and_fixed_neighbors() {
         let route = Route {
             destination: Destination::host(other),
             link: Some(link.index),
+            is_blackhole: false,
             gateway: None,
             is_onlink: false,
             source: None,
             scope: Scope::Link,
             metric: 0,
+            mtu: None,
             protocol: Route::BY_HAND,
         };
         socket.put_route(&route).unwrap();

@@ -39,11 +39,13 @@ fn whoever_changes_links_addresses_routes_or_settings_it_is_told() {
     let route = Route {
         destination: Destination::host("10.1.0.2".parse().unwrap()),
         link: Some(link.index),
+        is_blackhole: false,
         gateway: None,
         is_onlink: false,
         source: None,
         scope: Scope::Link,
         metric: 0,
+        mtu: None,
         protocol: 120,
     };
     socket.put_route(&route).unwrap();

@@ -152,7 +152,8 @@ mod tests {
             let pod = PodRef { namespace: "n".into(), name: "p".into(), uid: PodUid::new("u") };
             let host_ports = held.iter().map(|it| port(it)).collect();
             let addresses = vec![ip("10.0.0.2")];
-            let record = Record { pod, addresses, host_ports };
+            let kind = crate::links::Kind::default();
+            let record = Record { pod, addresses, host_ports, kind };
             records.sandboxes.insert(SandboxId::new("holder"), record);
             let wanted: Vec<_> = wanted.iter().map(|it| port(it)).collect();
             let families = [Family::V4];
@@ -208,7 +209,8 @@ mod tests {
             let entry = Entry::new(17, original, original);
             let pod = PodRef { namespace: "n".into(), name: "p".into(), uid: PodUid::new("u") };
             let addresses = vec![ip("10.0.0.2"), ip("fd00::2")];
-            let pod = Record { pod, addresses, host_ports: vec![port(host_port)] };
+            let (host_ports, kind) = (vec![port(host_port)], crate::links::Kind::default());
+            let pod = Record { pod, addresses, host_ports, kind };
             let node = [ip("192.0.2.1"), ip("fd00:2::1")];
             let result = is_stale(&entry, &pod, |it| node.contains(&it));
             assert_eq!(result, expected, "{host_port} {flow_to}");

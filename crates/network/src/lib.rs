@@ -5,6 +5,7 @@
 //! external program. How packets flow, and why, is in this crate's README.md.
 
 mod addresses;
+mod attaching;
 mod follow;
 mod forwarding;
 mod gate;
@@ -14,6 +15,7 @@ mod inherited;
 mod kernel;
 mod kernel_state;
 mod keys;
+mod links;
 mod mending;
 mod network;
 mod node;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::kernel;
 use crate::kernel_state::{Change, KernelState, changes};
 use crate::network::{Purpose, State};
-use crate::node::{Surroundings, link_name};
+use crate::node::Surroundings;
 use crate::node_itself::ACCEPT_ADVERTISEMENTS;
 use crate::paths;
 use crate::records::Record;
@@ -57,8 +57,8 @@ impl State {
             return Ok(());
         }
         self.mend(None)?;
-        for sandbox in self.records.sandboxes.keys() {
-            self.kernel.harden_link(&link_name(sandbox))?;
+        for (sandbox, record) in &self.records.sandboxes {
+            self.kernel.harden_link(&record.link(sandbox))?;
         }
         Ok(())
     }
@@ -144,7 +144,7 @@ impl State {
         });
         self.remember_settings(&actual, &desired)?;
         let owners: BTreeMap<_, _> =
-            self.records.sandboxes.keys().map(|it| (link_name(it), it.clone())).collect();
+            self.records.sandboxes.iter().map(|(it, pod)| (pod.link(it), it.clone())).collect();
         let mut damage = Damage::default();
         for change in changes(&actual, &desired) {
             match change.link().and_then(|it| owners.get(it)) {

@@ -108,12 +108,6 @@ impl ThisNode {
     }
 }
 
-/// The host's end of a pod's link: `veth` and eleven hexadecimal digits, as fifteen characters are
-/// the most that the kernel takes.
-pub(crate) fn link_name(sandbox: &SandboxId) -> String {
-    format!("veth{:011x}", digest(sandbox.as_str().as_bytes()) >> 20)
-}
-
 /// FNV-1a, which is the same in every version of this program.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {

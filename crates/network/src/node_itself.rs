@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use stdx::{Cidr, Family};
 
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Route};
-use crate::node::{ThisNode, link_name};
+use crate::node::{PodRange, ThisNode};
 use crate::records::Record;
 use crate::{hardware, table};
 
@@ -16,14 +16,13 @@ pub(crate) fn desired(node: &ThisNode) -> KernelState {
     state.links.insert(node.bridge.clone(), bridge(node));
     state.routes.extend(node.ranges.iter().map(|it| Route::nowhere(it.node)));
     for (sandbox, pod) in &node.pods {
-        let name = link_name(sandbox);
-        let addresses = with_gateways(node, pod);
-        let to_pod = |(address, gateway): &(IpAddr, IpAddr)| Route {
-            destination: Cidr::host(*address),
-            next: Next::Link { name: name.clone(), source: Some(*gateway) },
+        let name = pod.link(sandbox);
+        let to_pod = |(address, range): (IpAddr, &PodRange)| Route {
+            destination: Cidr::host(address),
+            next: Next::Link { name: name.clone(), source: Some(range.gateway()) },
         };
-        state.routes.extend(addresses.iter().map(to_pod));
-        state.links.extend(pod_link(node, addresses).map(|it| (name, it)));
+        state.routes.extend(with_ranges(node, pod).map(to_pod));
+        state.links.extend(pod_link(node, pod).map(|it| (name, it)));
     }
     for family in [Family::V4, Family::V6] {
         let pods = node.pods.values();
@@ -43,18 +42,22 @@ fn bridge(node: &ThisNode) -> Link {
     Link { addresses, ..link(node, LinkKind::Bridge) }
 }
 
-/// Those of a family that the node has, each with its gateway.
-fn with_gateways(node: &ThisNode, pod: &Record) -> Vec<(IpAddr, IpAddr)> {
-    let gateway = |it: &IpAddr| node.range(Family::of(*it)).map(|range| (*it, range.gateway()));
-    pod.addresses.iter().filter_map(gateway).collect()
+/// Addresses of a family that the node has, each with the node's range of it.
+fn with_ranges<'a>(
+    node: &'a ThisNode,
+    pod: &'a Record,
+) -> impl Iterator<Item = (IpAddr, &'a PodRange)> {
+    pod.addresses.iter().filter_map(|it| Some((*it, node.range(Family::of(*it))?)))
 }
 
 /// `None` for a pod that has no address, which none has.
-fn pod_link(node: &ThisNode, addresses: Vec<(IpAddr, IpAddr)>) -> Option<Link> {
+fn pod_link(node: &ThisNode, pod: &Record) -> Option<Link> {
+    let with_gateway = |(address, range): (IpAddr, &PodRange)| (address, pod.kind.gateway(range));
+    let addresses: Vec<_> = with_ranges(node, pod).map(with_gateway).collect();
     let (first, _) = *addresses.first()?;
-    let (pod, host_hardware) = (hardware::of_pod(first), hardware::of_host(first));
-    let neighbors = addresses.iter().map(|(address, _)| (*address, pod)).collect();
-    let end = Some(PodEnd { hardware: pod, host_hardware, addresses });
+    let (hardware, host_hardware) = (hardware::of_pod(first), pod.kind.host_hardware(first));
+    let neighbors = addresses.iter().map(|(address, _)| (*address, hardware)).collect();
+    let end = Some(PodEnd { hardware, host_hardware, addresses });
     Some(Link { neighbors, ..link(node, LinkKind::Pod { end }) })
 }
 

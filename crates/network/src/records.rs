@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use stdx::Family;
 
 use crate::keys;
+use crate::links::Kind;
 
 const FILE_START: &str = "addresses-";
 const NEW: &str = "new";
@@ -39,6 +40,9 @@ pub(crate) struct Record {
     #[serde(alias = "address", deserialize_with = "one_or_many")]
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) host_ports: Vec<HostPort>,
+    /// How it is joined to the node.
+    #[serde(default)]
+    pub(crate) kind: Kind,
 }
 
 impl Records {
@@ -54,6 +58,11 @@ impl Records {
 }
 
 impl Record {
+    /// The host's end of its link.
+    pub(crate) fn link(&self, sandbox: &SandboxId) -> String {
+        self.kind.name(sandbox, &self.pod)
+    }
+
     pub(crate) fn address(&self, family: Family) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|it| Family::of(*it) == family)
     }
@@ -175,7 +184,8 @@ mod tests {
         };
         let pod = PodRef { namespace: "a".into(), name: "b".into(), uid: PodUid::new("c") };
         let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
-        let record = Record { pod, addresses: addresses.clone(), host_ports: vec![host_port] };
+        let (host_ports, kind) = (vec![host_port], Kind::Routed);
+        let record = Record { pod, addresses: addresses.clone(), host_ports, kind };
         let records = Records {
             last: addresses,
             sandboxes: BTreeMap::from([(SandboxId::new("s"), record)]),
@@ -202,6 +212,7 @@ mod tests {
             let record = &records.sandboxes[&SandboxId::new("s")];
             assert_eq!(record.address(Family::V4), Some("10.0.0.2".parse().unwrap()));
             assert_eq!(record.address(Family::V6), None);
+            assert_eq!(record.kind, Kind::Gateway);
         };
         check("null", &[]);
         check(r#""10.0.0.7""#, &["10.0.0.7"]);

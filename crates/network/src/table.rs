@@ -310,7 +310,8 @@ mod tests {
     fn pod(last: u8, host_ports: Vec<HostPort>) -> Record {
         let pod = PodRef { namespace: "n".into(), name: "p".into(), uid: PodUid::new("u") };
         let nth = |it: PodRange| it.node.nth(last.into()).unwrap();
-        Record { pod, addresses: ranges().map(nth).into(), host_ports }
+        let kind = crate::links::Kind::default();
+        Record { pod, addresses: ranges().map(nth).into(), host_ports, kind }
     }
 
     #[test]

@@ -161,6 +161,10 @@ impl Kernel {
                 route::Route { gateway: Some(*gateway), metric, ..route_to(destination, None) }
             }
             Next::Nowhere => route::Route { metric, ..route_to(destination, None) },
+            Next::Blackhole => {
+                let (is_blackhole, protocol) = (true, route::Route::OF_BIRD);
+                route::Route { metric, is_blackhole, protocol, ..route_to(destination, None) }
+            }
         })
     }
 

@@ -305,10 +305,18 @@ impl Kernel {
     }
 
     /// Removes a pod's link on another socket than ours. The kernel takes about 20 ms for it, most
-    /// of which others need not wait for.
-    pub(crate) fn link_remover(&self) -> impl FnOnce(&str) -> Result<(), Error> + use<> {
-        let (namespace, cluster) = (self.namespace(), self.cluster);
-        move |name| delete_link(&mut RouteSocket::open_in(&namespace)?, cluster, name)
+    /// of which others need not wait for. It is the link that is called so now, and none that gets
+    /// the name meanwhile.
+    pub(crate) fn link_remover(
+        &mut self,
+        name: &str,
+    ) -> Result<impl FnOnce() -> Result<(), Error> + use<>, Error> {
+        let link = self.routes.link(name)?.filter(|it| self.is_ours(it));
+        let namespace = self.namespace();
+        Ok(move || match link {
+            Some(link) => Ok(RouteSocket::open_in(&namespace)?.delete_link(&link)?),
+            None => Ok(()),
+        })
     }
 }
 
@@ -332,7 +340,7 @@ impl Ours {
                     || lock(&self.watched).uplinks.contains(&link.index)
             }
             Notice::Neighbor { link } => lock(&self.watched).own.contains(link),
-            Notice::Route(route) => route.protocol == PROTOCOL,
+            Notice::Route(route) => has_our_protocol(route),
             Notice::Table { name, port } => *name == self.table && !self.ports.contains(port),
             Notice::Address { .. } | Notice::Setting | Notice::Missed => true,
         }
@@ -347,15 +355,23 @@ fn delete_link(routes: &mut RouteSocket, cluster: ClusterId, name: &str) -> Resu
     }
 }
 
+/// Others may have it, too.
+fn has_our_protocol(route: &Route) -> bool {
+    let number = if route.is_blackhole { Route::OF_BIRD } else { PROTOCOL };
+    route.protocol == number
+}
+
 fn route_to(destination: Destination, link: Option<u32>) -> Route {
     Route {
         destination,
         link,
+        is_blackhole: false,
         gateway: None,
         is_onlink: false,
         source: None,
         scope: Scope::Universe,
         metric: 0,
+        mtu: None,
         protocol: PROTOCOL,
     }
 }

@@ -9,7 +9,7 @@ use linux::sysctl;
 use stdx::Cidr;
 
 use super::pod::{POD_LINK, PodNamespace};
-use super::{Error, Kernel, PROTOCOL, Watched, lock};
+use super::{Error, Kernel, Watched, has_our_protocol, lock};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Remote, Route};
 use crate::node::Surroundings;
 
@@ -158,8 +158,9 @@ impl Kernel {
             };
             return (!is_kernels).then_some(Route { destination, next });
         }
-        let is_ours = route.protocol == PROTOCOL && route.metric == self.cluster.link_group();
+        let is_ours = has_our_protocol(route) && route.metric == self.cluster.link_group();
         let next = match (route.link, route.gateway) {
+            (None, _) if route.is_blackhole => Next::Blackhole,
             (None, _) => Next::Nowhere,
             (Some(_), Some(gateway)) => Next::Gateway(gateway),
             (Some(_), None) => return None,

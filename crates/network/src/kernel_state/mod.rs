@@ -116,6 +116,8 @@ pub(crate) enum Next {
     Onlink { name: String, gateway: IpAddr },
     /// Who sends there, and has no better route, is told at once that nobody is there.
     Nowhere,
+    /// The same, and nobody is told, as where Calico is.
+    Blackhole,
 }
 
 impl Route {
@@ -126,7 +128,7 @@ impl Route {
     pub(crate) fn link(&self) -> Option<&str> {
         match &self.next {
             Next::Link { name, .. } | Next::Onlink { name, .. } => Some(name),
-            Next::Gateway(_) | Next::Nowhere => None,
+            Next::Gateway(_) | Next::Nowhere | Next::Blackhole => None,
         }
     }
 
@@ -154,7 +156,7 @@ impl KernelState {
         let leads_away = |it: &&Route| match &it.next {
             Next::Gateway(_) | Next::Onlink { .. } => true,
             Next::Link { name, .. } => actual.links.get(name).is_some_and(is_tunnel),
-            Next::Nowhere => false,
+            Next::Nowhere | Next::Blackhole => false,
         };
         self.routes.extend(actual.routes.iter().filter(leads_away).cloned());
         self

@@ -126,6 +126,7 @@ fn show_route(route: &Route) -> String {
         Next::Gateway(address) => format!("{destination} via {address}"),
         Next::Onlink { name, gateway } => format!("{destination} via {gateway} {name}"),
         Next::Nowhere => format!("{destination} nowhere"),
+        Next::Blackhole => format!("{destination} blackhole"),
     }
 }
 

@@ -26,6 +26,7 @@ use linux::netlink::wireguard::Key;
 use stdx::{Cidr, Family};
 
 use crate::kernel_state::{KernelState, Next, Route};
+use crate::links::Kind;
 use crate::node::{Peer, ThisNode};
 
 pub use admission::LeftOut;
@@ -35,6 +36,11 @@ pub use flannel::{ANNOTATIONS, concerns};
 
 pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
+
+    /// How pods are joined to the node that come from now on.
+    fn links(&self) -> Kind {
+        Kind::Gateway
+    }
 
     /// By how much packets between nodes become longer.
     fn overhead(&self, node: &ThisNode) -> u32;

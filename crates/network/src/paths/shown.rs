@@ -39,6 +39,7 @@ pub(super) fn beyond_the_node(node: &ThisNode, state: &KernelState) -> Vec<Strin
         Next::Onlink { name, gateway } => format!("{} via {gateway} dev {name}", it.destination),
         Next::Link { name, .. } => format!("{} dev {name}", it.destination),
         Next::Nowhere => format!("{} nowhere", it.destination),
+        Next::Blackhole => format!("{} blackhole", it.destination),
     }));
     lines
 }

@@ -289,11 +289,13 @@ fn a_machine_that_learns_its_way_from_routers_goes_on_to() {
     let learned = Route {
         destination: Destination { address: ip("2001:db8:5::"), prefix_length: 64 },
         link: node.routes().link("uplink").unwrap().map(|it| it.index),
+        is_blackhole: false,
         gateway: Some(ip(WORLD_6)),
         is_onlink: false,
         source: None,
         scope: Scope::Universe,
         metric: 0,
+        mtu: None,
         protocol: Route::ADVERTISED,
     };
     node.routes().put_route(&learned).unwrap();

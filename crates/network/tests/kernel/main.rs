@@ -9,6 +9,7 @@ mod both_families;
 mod clusters;
 mod contract;
 mod host_ports;
+mod links;
 mod mending;
 mod nodes;
 mod paths;

@@ -301,11 +301,13 @@ pub(crate) fn put_route(
     let route = Route {
         destination,
         link: Some(link.index),
+        is_blackhole: false,
         gateway: Some(gateway),
         is_onlink: false,
         source: None,
         scope: Scope::Universe,
         metric: 0,
+        mtu: None,
         protocol: Route::BY_HAND,
     };
     routes.put_route(&route).unwrap();

@@ -148,6 +148,13 @@ impl Switch {
         member
     }
 
+    /// Its place is free for another one.
+    pub(crate) fn unplug(&self, member: &Member) {
+        let mut routes = RouteSocket::open_in(&self.world.path()).unwrap();
+        let port = routes.link(&format!("port{}", member.n)).unwrap().unwrap();
+        routes.delete_link(&port).unwrap();
+    }
+
     fn plug_in(&self, member: &Member) {
         let n = member.n;
         let mut switch = RouteSocket::open_in(&self.world.path()).unwrap();
@@ -239,6 +246,12 @@ impl Member {
     /// Starts anew, and speaks BGP so.
     pub(crate) fn speak(&mut self, bgp: Bgp) {
         self.bgp = bgp;
+        self.open();
+    }
+
+    /// Starts anew with another way between nodes.
+    pub(crate) fn restart_as(&mut self, backend: &str) {
+        self.backend = backend.to_owned();
         self.open();
     }
 

@@ -393,11 +393,13 @@ fn join(nodes: &[Node; 2]) {
             let route = route::Route {
                 destination: Destination::default_of(gateway),
                 link: Some(link.index),
+                is_blackhole: false,
                 gateway: Some(gateway),
                 is_onlink: false,
                 source: None,
                 scope: route::Scope::Universe,
                 metric: 0,
+                mtu: None,
                 protocol: route::Route::BY_HAND,
             };
             routes.put_route(&route).unwrap();

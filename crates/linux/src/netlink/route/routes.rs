@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::{AF_INET, AF_UNSPEC, Address, RouteSocket, address, family, octets, unless};
 use crate::netlink::message::flags;
-use crate::netlink::{Error, Message, Reply};
+use crate::netlink::{Attribute, Attributes, Error, Message, Reply};
 
 pub(in crate::netlink) const RTM_NEWROUTE: u16 = 24;
 pub(in crate::netlink) const RTM_DELROUTE: u16 = 25;
@@ -20,10 +20,15 @@ const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
 const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
 const RTA_TABLE: u16 = 15;
+/// `RTAX_LOCK`: which of the others hold whatever is learned of the way; `RTAX_MTU`.
+const METRIC_LOCK: u16 = 1;
+const METRIC_MTU: u16 = 2;
 
 const TABLE_MAIN: u8 = 254;
 const TYPE_UNICAST: u8 = 1;
+const TYPE_BLACKHOLE: u8 = 6;
 const TYPE_UNREACHABLE: u8 = 7;
 /// `RTNH_F_ONLINK`.
 const ONLINK: u32 = 4;
@@ -90,8 +95,11 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
     pub destination: Destination,
-    /// Index of the link. `None`: whoever sends there is told at once that it cannot be reached.
+    /// Index of the link. `None`: whoever sends there is told at once that it cannot be reached,
+    /// or nobody is told anything.
     pub link: Option<u32>,
+    /// What is sent there disappears.
+    pub is_blackhole: bool,
     pub gateway: Option<IpAddr>,
     /// The gateway is taken to be on the link, though no address of the link says so.
     pub is_onlink: bool,
@@ -100,6 +108,8 @@ pub struct Route {
     pub scope: Scope,
     /// The lower, the better.
     pub metric: u32,
+    /// The largest packet that goes there, if it is smaller than that of the link.
+    pub mtu: Option<u32>,
     /// A number that whoever made the route chose: see [`Route::BY_HAND`].
     pub protocol: u8,
 }
@@ -111,6 +121,8 @@ impl Route {
     pub const OF_KERNEL: u8 = 2;
     /// `RTPROT_RA`: learned from a router of the link.
     pub const ADVERTISED: u8 = 9;
+    /// `RTPROT_BIRD`: of the daemon BIRD, which Calico has.
+    pub const OF_BIRD: u8 = 12;
 }
 
 /// How this machine reaches the world.
@@ -191,7 +203,11 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
     let scope = route.scope.number();
     // The kernel finds the link of a gateway itself.
     let goes_somewhere = route.link.is_some() || route.gateway.is_some();
-    let route_type = if goes_somewhere { TYPE_UNICAST } else { TYPE_UNREACHABLE };
+    let route_type = match (goes_somewhere, route.is_blackhole) {
+        (true, _) => TYPE_UNICAST,
+        (false, true) => TYPE_BLACKHOLE,
+        (false, false) => TYPE_UNREACHABLE,
+    };
     let mut fixed = [0; FIXED];
     let head =
         [family(address), prefix_length, 0, 0, TABLE_MAIN, route.protocol, scope, route_type];
@@ -212,7 +228,19 @@ fn message(doing: String, kind: u16, message_flags: u16, route: &Route) -> Messa
         if route.metric != 0 {
             it.u32(RTA_PRIORITY, route.metric);
         }
+        if let Some(mtu) = route.mtu {
+            it.nest(RTA_METRICS, |it| write_mtu(it, address, mtu));
+        }
     })
+}
+
+/// What is passed on follows a route of IPv6 only if that is locked. One of IPv4 is always followed,
+/// and a lock would let this host's own packets go in pieces.
+fn write_mtu(metrics: &mut Attributes, destination: IpAddr, mtu: u32) {
+    if destination.is_ipv6() {
+        metrics.u32(METRIC_LOCK, 1 << METRIC_MTU);
+    }
+    metrics.u32(METRIC_MTU, mtu);
 }
 
 pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
@@ -223,7 +251,7 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
     let table = number(RTA_TABLE).unwrap_or_else(|| u32::from(table));
     let link = match route_type {
         TYPE_UNICAST => Some(number(RTA_OIF)?),
-        TYPE_UNREACHABLE => None,
+        TYPE_UNREACHABLE | TYPE_BLACKHOLE => None,
         _ => return None,
     };
     let flags = reply.u32_at(8)?;
@@ -239,11 +267,16 @@ pub(in crate::netlink) fn read(reply: &Reply) -> Option<Route> {
     Some(Route {
         destination: Destination { address: find_address(RTA_DST).unwrap_or(any), prefix_length },
         link,
+        is_blackhole: route_type == TYPE_BLACKHOLE,
         gateway: find_address(RTA_GATEWAY),
         is_onlink: flags & ONLINK != 0,
         source: find_address(RTA_PREFSRC),
         scope: Scope::from_number(scope),
         metric: number(RTA_PRIORITY).unwrap_or_default(),
+        mtu: attributes
+            .find_kind(RTA_METRICS)
+            .and_then(|it| it.nested().find_kind(METRIC_MTU))
+            .and_then(Attribute::u32),
         protocol,
     })
 }

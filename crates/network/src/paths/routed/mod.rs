@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use stdx::Cidr;
 
 use super::{Backend, By, ROUTED, Refusal, Way, flannel};
-use crate::kernel_state::KernelState;
+use crate::kernel_state::{KernelState, Next, Route};
+use crate::links::Kind;
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
 
@@ -18,6 +19,10 @@ pub(crate) struct Routed;
 impl Backend for Routed {
     fn name(&self) -> &'static str {
         ROUTED
+    }
+
+    fn links(&self) -> Kind {
+        Kind::Routed
     }
 
     fn overhead(&self, _node: &ThisNode) -> u32 {
@@ -46,6 +51,10 @@ impl Backend for Routed {
 
     fn desired(&self, node: &ThisNode, ways: &[Way]) -> KernelState {
         let mut state = node_itself::desired(node);
+        for range in &node.ranges {
+            state.routes.remove(&Route::nowhere(range.node));
+            state.routes.insert(Route { destination: range.node, next: Next::Blackhole });
+        }
         state.routes.extend(ways.iter().map(Way::by_gateway));
         state
     }

@@ -14,6 +14,7 @@ fn check(heard: &[(&str, &str)], is_complete: bool, down: &[(&str, &str)], expec
     let peer = peer("b", &["10.244.2.0/24", "fd00:10:244:2::/64"], &["192.0.2.2"]);
     let (ways, left_out) = admit(&Routed, &node, &[peer]);
     let mut found = shown::beyond_the_node(&node, &Routed.desired(&node, &ways));
+    found.retain(|it| !it.ends_with("blackhole"));
     found.extend(left_out.into_iter().filter(|it| !it.is_early).map(|it| it.why));
     assert_eq!(found, expected, "{heard:?}");
 }
@@ -55,4 +56,13 @@ fn why_nothing_was_heard_is_said() {
     let why = "nobody has announced them by BGP";
     check(&[], true, &[], &[&format!("{v4}: {why}"), &format!("{v6}: {why}")]);
     check(&[], false, &[], &[]);
+}
+
+#[test]
+fn nobody_is_told_that_an_address_of_the_node_is_no_pods() {
+    let node = node();
+    let state = Routed.desired(&node, &[]);
+    let expected = ["10.244.1.0/24 blackhole", "fd00:10:244:1::/64 blackhole"];
+    assert_eq!(shown::beyond_the_node(&node, &state), expected);
+    assert!(node.ranges.iter().all(|it| !state.routes.contains(&Route::nowhere(it.node))));
 }
