@@ -22,6 +22,7 @@ mod reservation;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod vital;
 pub mod webhook;
 
 pub use attributes::{Attributes, Operation};

@@ -14,24 +14,38 @@ use super::conditions::MatchConditions;
 use super::evaluation::Composition;
 use crate::attributes::Attributes;
 use crate::matching::Constraints;
+use crate::vital::is_vital;
 
 /// What happens to a request when something is wrong with a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
     Deny,
     Ignore,
+    /// The policy fails closed, and the cluster lives on the request (`vital`): it passes, and the
+    /// log says so.
+    Spare,
 }
 
 impl OnFailure {
-    pub(crate) fn of(policy: Option<&str>) -> Self {
+    fn of(policy: Option<&str>) -> Self {
         if policy == Some("Ignore") { Self::Ignore } else { Self::Deny }
+    }
+
+    /// Why a failure refuses nothing; `None`: it does.
+    pub(crate) fn excuse(self) -> Option<&'static str> {
+        match self {
+            Self::Deny => None,
+            Self::Ignore => Some("failurePolicy Ignore"),
+            Self::Spare => Some("the cluster lives on this request, whatever the failurePolicy"),
+        }
     }
 }
 
 /// A policy. What it does is `E`.
 pub(crate) struct Definition<E> {
     pub(crate) name: String,
-    pub(crate) on_failure: OnFailure,
+    /// As it says itself.
+    on_failure: OnFailure,
     pub(crate) param_kind: Option<ParamKind>,
     /// Missing if nobody said what it is for, which validation does not let pass.
     pub(crate) constraints: Option<Constraints>,
@@ -85,6 +99,25 @@ impl<E> Definition<E> {
             constraints: frame.constraints.map(Constraints::new),
             rules: LazyLock::new(Box::new(compile)),
         }
+    }
+
+    /// What happens to this request when something is wrong with the policy.
+    pub(crate) fn on_failure(&self, request: &Attributes<'_>) -> OnFailure {
+        match self.on_failure {
+            OnFailure::Deny if is_vital(request) => OnFailure::Spare,
+            own => own,
+        }
+    }
+
+    /// Tells of a request that was spared: who wrote the policy believes that it is kept.
+    pub(crate) fn spared(&self, kind: &'static str, binding: Option<&str>, why: &str) {
+        tracing::warn!(
+            kind,
+            policy = self.name,
+            binding = binding.unwrap_or_default(),
+            error = why,
+            "failed to evaluate a policy, failing open for a request that the cluster lives on"
+        );
     }
 }
 

@@ -10,9 +10,10 @@ use super::metrics::Called;
 use super::observed::Watched;
 use super::own::{Blocking, own_step};
 use super::review::{self, Answer, Shown, Version};
-use super::{Blocked, Kind, Webhooks, messages, vital};
+use super::{Blocked, Kind, Webhooks, messages};
 use crate::context::Context;
 use crate::matching::Invocation;
+use crate::vital;
 
 /// Why there is no answer that counts.
 pub(super) enum Failure {

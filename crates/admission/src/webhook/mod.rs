@@ -19,7 +19,6 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 mod validating;
-mod vital;
 
 use std::sync::Arc;
 
@@ -37,6 +36,7 @@ use crate::context::Context;
 use crate::matching::{Invocation, Untold, is_configuration};
 use crate::policy::conditions::Verdict;
 use crate::policy::conditions::metrics::Of;
+use crate::vital;
 use configured::Configured;
 use hook::Hook;
 use metrics::Metrics;
@@ -196,9 +196,21 @@ impl Webhooks {
         metrics.judged(of, operation, &judged);
         match judged.verdict {
             Verdict::Match => return Ok(Some((invocation, shown))),
-            Verdict::Error(why) if !hook.fails_open => return Err(context.forbidden(&why)),
-            Verdict::No | Verdict::Error(_) => metrics.excluded(of, operation),
+            Verdict::Error(why) if !hook.fails_open && !vital::is_vital(&context.request) => {
+                return Err(context.forbidden(&why));
+            }
+            Verdict::Error(why) if !hook.fails_open => {
+                let configuration = &hook.configuration;
+                tracing::warn!(
+                    configuration,
+                    webhook = hook.name,
+                    error = why,
+                    "matchConditions that cannot be evaluated, failing open"
+                );
+            }
+            Verdict::No | Verdict::Error(_) => {}
         }
+        metrics.excluded(of, operation);
         Ok(None)
     }
 }

@@ -8,38 +8,13 @@ use serde_json::{Value, json};
 use super::hook::Hook;
 use super::observed::Watched;
 use super::review::{self, Version};
-use super::{Kind, messages, vital};
+use super::{Kind, messages};
 use client::hooks::Credentials;
 
 use crate::attributes::Operation;
 use crate::context::{Context, Surroundings};
 use crate::notes::Notes;
 use crate::plugins::fixture::{Case, Nobody, Objects};
-
-#[test]
-fn what_lives_goes_on() {
-    let check =
-        |user: (&str, &[&str]), resource: &str, (namespace, name): (&str, &str), expected| {
-            let user = User::new(user.0, user.1);
-            let case = Case { namespace, name, ..Case::of(Operation::Update, resource, &user) };
-            let objects = Objects::default();
-            let found =
-                case.with((&objects, &Nobody), (None, None), |it| vital::is_vital(&it.request));
-            assert_eq!(found, expected, "{resource} {namespace}/{name} by {}", user.name);
-        };
-    let leases = "coordination.k8s.io/leases";
-    let node: (&str, &[&str]) = ("system:node:n1", &["system:nodes"]);
-    let manager: (&str, &[&str]) = ("system:kube-controller-manager", &[]);
-    check(node, leases, ("kube-node-lease", "n1"), true);
-    check(("system:node:n1", &[]), leases, ("kube-node-lease", "n1"), false);
-    check(node, leases, ("kube-system", "n1"), false);
-    check(manager, leases, ("kube-system", "kube-controller-manager"), true);
-    check(manager, leases, ("default", "kube-controller-manager"), false);
-    check(("alice", &["system:masters"]), leases, ("kube-system", "x"), false);
-    check(node, "/nodes/status", ("", "n1"), true);
-    check(node, "/nodes/status", ("", "n2"), false);
-    check(node, "/pods/status", ("ns", "web"), false);
-}
 
 fn answer(version: Version, is_mutating: bool, response: Value) -> Result<String, String> {
     let body = json!({

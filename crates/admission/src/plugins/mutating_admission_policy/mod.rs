@@ -33,6 +33,8 @@ use crate::policy::source::{Binding, Definition, Frame, OnFailure, Rules};
 use observed::Watched;
 use patches::Patched;
 
+const KIND: &str = "MutatingAdmissionPolicy";
+
 pub struct MutatingAdmissionPolicy(pub Arc<Policies>);
 
 /// What a policy changes, compiled.
@@ -85,7 +87,7 @@ impl Mutations {
 
 impl Plugin for MutatingAdmissionPolicy {
     fn name(&self) -> &'static str {
-        "MutatingAdmissionPolicy"
+        KIND
     }
 
     fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
@@ -144,9 +146,17 @@ impl Case {
 struct Problems(Vec<String>);
 
 impl Problems {
-    fn add(&mut self, definition: &Definition<Mutations>, binding: Option<&str>, why: &str) {
-        if definition.on_failure == OnFailure::Deny {
-            self.0.push(denied(&definition.name, binding, why));
+    fn add(
+        &mut self,
+        context: &Context<'_>,
+        definition: &Definition<Mutations>,
+        binding: Option<&str>,
+        why: &str,
+    ) {
+        match definition.on_failure(&context.request) {
+            OnFailure::Deny => self.0.push(denied(&definition.name, binding, why)),
+            OnFailure::Spare => definition.spared(KIND, binding, why),
+            OnFailure::Ignore => {}
         }
     }
 }
@@ -188,13 +198,13 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
             Ok(Some(invocation)) => invocation,
             Ok(None) => continue,
             Err(why) => {
-                problems.add(definition, None, &configuring("policy", &why));
+                problems.add(context, definition, None, &configuring("policy", &why));
                 continue;
             }
         };
         let parameters = policies.parameters.as_ref();
         if let Some(why) = params::configuration_error(definition, parameters) {
-            problems.add(definition, None, &configuring("policy", &why));
+            problems.add(context, definition, None, &configuring("policy", &why));
             continue;
         }
         for binding in &hook.bindings {
@@ -217,7 +227,8 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
                     params,
                 })),
                 Err(why) => {
-                    problems.add(definition, Some(&binding.name), &configuring("binding", &why));
+                    let why = configuring("binding", &why);
+                    problems.add(context, definition, Some(&binding.name), &why);
                 }
             }
         }
@@ -251,7 +262,7 @@ async fn run(
         Verdict::Error(why) => {
             watched.failed(&why);
             watched.end(context, case);
-            problems.add(definition, binding, &why);
+            problems.add(context, definition, binding, &why);
             return Ok(());
         }
     }
@@ -259,6 +270,7 @@ async fn run(
     if context.is_reinvocation() && !context.memory::<Memory>().due.contains(&key) {
         return Ok(());
     }
+    let is_spared = definition.on_failure(&context.request) == OnFailure::Spare;
     let before = context.generation();
     for (index, mutation) in definition.rules.effect.mutations.iter().enumerate() {
         let begin = Instant::now();
@@ -269,10 +281,13 @@ async fn run(
             Err(err) => Some(err.message()),
         };
         metrics.mutated((&definition.name, &case.binding.name), why, begin.elapsed());
-        let (done, cost) = done?;
+        let (done, cost) = match done {
+            Err(err) if is_spared => (Err(err.message().to_owned()), 0),
+            done => done?,
+        };
         watched.evaluated(index, mutation, cost, done.as_ref().err());
         if let Err(why) = done {
-            problems.add(definition, binding, &why);
+            problems.add(context, definition, binding, &why);
         }
     }
     watched.end(context, case);

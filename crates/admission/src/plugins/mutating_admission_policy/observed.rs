@@ -8,7 +8,6 @@ use super::{Case, Mutation, denied};
 use crate::context::Context;
 use crate::observer::{By, Expression, Observer, Part, Refusal, diff, micros};
 use crate::policy::params;
-use crate::policy::source::OnFailure;
 
 /// Nothing in requests that nobody observes.
 pub(super) struct Watched<'a>(Option<Seen<'a>>);
@@ -95,15 +94,14 @@ impl<'a> Watched<'a> {
         if let (Some(before), Some(draft)) = (&seen.before, context.draft()) {
             (part.changes, part.n_changes_left_out) = diff(before, draft.tree());
         }
-        match (seen.problem, case.definition.on_failure) {
-            (Some(why), OnFailure::Deny) => {
+        let excuse = case.definition.on_failure(&context.request).excuse();
+        match (seen.problem, excuse) {
+            (Some(why), None) => {
                 let message = denied(policy, Some(binding), &why);
                 let reason = "Invalid".to_owned();
                 part.refusal = Some(Refusal { code: 403, reason, message });
             }
-            (Some(why), OnFailure::Ignore) => {
-                part.note = Some(format!("{why} (failurePolicy Ignore)"));
-            }
+            (Some(why), Some(excuse)) => part.note = Some(format!("{why} ({excuse})")),
             (None, _) => {}
         }
         seen.observer.part(part);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::admissionregistration::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};
+use api::coordination::Lease;
 use api::core::Pod;
 use apimachinery::{Scope, User};
 use futures_util::future::BoxFuture;
@@ -37,19 +38,25 @@ fn patch(expression: &str) -> Value {
 }
 
 fn plugin(mutations: &[Value], failure_policy: &str, metrics: &Registry) -> Plugin {
-    let policies = Arc::new(Policies::new(Arc::new(None), metrics));
-    let policy = json!({"metadata": {"name": "p"}, "spec": {
+    let spec = json!({
         "failurePolicy": failure_policy,
-        "matchConstraints": {
-            "namespaceSelector": {}, "objectSelector": {},
-            "resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
-                "operations": ["CREATE"],
-            }],
-        },
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+            "operations": ["CREATE"],
+        }]},
         "reinvocationPolicy": "Never",
         "mutations": mutations,
-    }});
+    });
+    plugin_of(&spec, metrics)
+}
+
+/// A policy with these fields, bound to everything.
+fn plugin_of(spec: &Value, metrics: &Registry) -> Plugin {
+    let policies = Arc::new(Policies::new(Arc::new(None), metrics));
+    let mut policy = json!({"metadata": {"name": "p"}, "spec": spec});
+    for selector in ["namespaceSelector", "objectSelector"] {
+        policy["spec"]["matchConstraints"][selector] = json!({});
+    }
     policies.set_mutating("p", Some(&decode::<MutatingAdmissionPolicy>(&policy)));
     let binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "p"}});
     let binding = decode::<MutatingAdmissionPolicyBinding>(&binding);
@@ -173,6 +180,55 @@ fn a_patch_does_not_add_fields_that_the_kind_does_not_have() {
         "Internal error occurred: json: cannot unmarshal number into Go struct field \
          ObjectMeta.metadata.labels of type string"
     );
+}
+
+/// Each does to the scheduler's lease what it can, and what cannot be done stops nobody.
+#[test]
+fn what_the_cluster_lives_on_is_spared_what_cannot_be_done() {
+    let spec = json!({
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [{
+            "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"],
+        }]},
+        "mutations": [
+            apply("Object{metadata: Object.metadata{labels: {'a': object.nothing}}}"),
+            patch("[JSONPatch{op: 'add', path: '/nosuch', value: 1}]"),
+            patch("[JSONPatch{op: 'add', path: '/spec/holderIdentity', value: 1}]"),
+            apply("Object{metadata: Object.metadata{labels: {'b': 'c'}}}"),
+        ],
+    });
+    let lease: Lease =
+        decode(&json!({"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}));
+    let namespace = json!({"metadata": {"name": "kube-system"}});
+    let objects = Objects::default().with("namespaces", &namespace);
+    let change = |spec: &Value, user: &str| {
+        let (plugin, user) = (plugin_of(spec, &Registry::default()), User::new(user, &[]));
+        let case = Case {
+            namespace: "kube-system",
+            name: "kube-scheduler",
+            ..Case::of(Operation::Update, "coordination.k8s.io/leases/", &user)
+        };
+        case.with((&objects, &Nobody), (Some(&lease), Some(&lease)), |context| {
+            now(plugin.admit(context)).map_err(|err| err.message().to_owned())?;
+            Ok::<_, String>(encode(context.object().unwrap())["metadata"]["labels"].clone())
+        })
+    };
+    let scheduler = "system:kube-scheduler";
+    assert_eq!(change(&spec, scheduler), Ok(json!({"b": "c"})));
+    assert!(change(&spec, "alice").is_err());
+    let with = |field: &str, value: Value| {
+        let mut spec = spec.clone();
+        spec[field] = value;
+        spec
+    };
+    let condition = json!([{"name": "c", "expression": "object.nothing == 1"}]);
+    for spec in [
+        with("matchConditions", condition),
+        with("paramKind", json!({"apiVersion": "g/v1", "kind": "Nothing"})),
+    ] {
+        assert_eq!(change(&spec, scheduler), Ok(Value::Null), "{spec}");
+        assert!(change(&spec, "alice").is_err(), "{spec}");
+    }
 }
 
 #[test]

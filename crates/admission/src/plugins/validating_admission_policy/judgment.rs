@@ -36,7 +36,8 @@ type Decided = (Decision, Duration);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Judgment<'d> {
-    /// One for each validation; or one for all if they could not be evaluated.
+    /// One for each validation; or one for all if they could not be evaluated. One more if only what
+    /// is to be noted could not.
     pub(super) decisions: Vec<Decided>,
     pub(super) annotations: Vec<(&'d str, Annotation, Duration)>,
     /// Of each validation, without its message.
@@ -64,22 +65,26 @@ impl Decision {
     fn failed(on_failure: OnFailure, message: String) -> Self {
         match on_failure {
             OnFailure::Deny => Self::Deny { message, reason: None },
-            OnFailure::Ignore => Self::Ignored(message),
+            OnFailure::Ignore | OnFailure::Spare => Self::Ignored(message),
         }
     }
 }
 
-pub(super) fn judge<'d>(
-    definition: &'d Definition<Validations>,
-    inputs: &Inputs<'_>,
-) -> Judgment<'d> {
-    let on_failure = definition.on_failure;
+/// A policy, and what happens to the request where it cannot be evaluated.
+#[derive(Clone, Copy)]
+pub(super) struct Policy<'d> {
+    pub(super) definition: &'d Definition<Validations>,
+    pub(super) on_failure: OnFailure,
+}
+
+pub(super) fn judge<'d>(policy: Policy<'d>, inputs: &Inputs<'_>) -> Judgment<'d> {
+    let Policy { definition, on_failure } = policy;
     let nowhere = Inputs { namespace: &serde_json::Value::Null, ..*inputs };
     let rules = &definition.rules;
     let judged = rules.conditions.judge(&rules.composition, &nowhere);
     let cost = judged.cost;
     let judgment = match &judged.verdict {
-        Verdict::Match => decide_all(definition, inputs, cost),
+        Verdict::Match => decide_all(policy, inputs, cost),
         Verdict::No => Judgment::skipped(cost),
         Verdict::Error(_) if on_failure == OnFailure::Ignore => Judgment::skipped(cost),
         Verdict::Error(why) => Judgment::failed(on_failure, why.clone(), cost),
@@ -88,34 +93,36 @@ pub(super) fn judge<'d>(
 }
 
 /// What is for the request, with what it cost to tell that.
-fn decide_all<'d>(
-    definition: &'d Definition<Validations>,
-    inputs: &Inputs<'_>,
-    matching: u64,
-) -> Judgment<'d> {
-    let on_failure = definition.on_failure;
+fn decide_all<'d>(policy: Policy<'d>, inputs: &Inputs<'_>, matching: u64) -> Judgment<'d> {
+    let on_failure = policy.on_failure;
     let (mut deciding, mut annotating) = (OBJECT_BUDGET, OBJECT_BUDGET);
-    let decided = decide(definition, inputs, &mut deciding);
+    let decided = decide(policy, inputs, &mut deciding);
     let cost = matching + OBJECT_BUDGET - deciding;
-    let (decisions, costs) = match decided {
+    let (mut decisions, costs) = match decided {
         Ok(decided) => decided,
         Err(why) => return Judgment::failed(on_failure, why, cost),
     };
-    let annotated = annotate(definition, inputs, &mut annotating);
+    let annotated = annotate(policy, inputs, &mut annotating);
     let cost = cost + OBJECT_BUDGET - annotating;
-    match annotated {
-        Ok(annotations) => Judgment { decisions, annotations, costs, cost, ..Judgment::default() },
-        Err(why) => Judgment::failed(on_failure, why, cost),
-    }
+    let annotations = match annotated {
+        Ok(annotations) => annotations,
+        // What is spared is spared what is not known: a no that is known holds.
+        Err(why) if on_failure == OnFailure::Spare => {
+            decisions.push((Decision::Ignored(why), Duration::ZERO));
+            Vec::new()
+        }
+        Err(why) => return Judgment::failed(on_failure, why, cost),
+    };
+    Judgment { decisions, annotations, costs, cost, ..Judgment::default() }
 }
 
 /// With what each validation cost. Messages are made with what is left of the budget, without asking the authorizer.
 fn decide(
-    definition: &Definition<Validations>,
+    Policy { definition, on_failure }: Policy<'_>,
     inputs: &Inputs<'_>,
     budget: &mut u64,
 ) -> Result<(Vec<Decided>, Vec<u64>), String> {
-    let (composition, on_failure) = (&definition.rules.composition, definition.on_failure);
+    let composition = &definition.rules.composition;
     let validations = &definition.rules.effect.validations;
     let expressions = validations.iter().map(|it| &it.expression);
     let read = |value: &cel::Value<'_>| Ok(value.as_bool());
@@ -137,11 +144,11 @@ fn decide(
         };
         match (result, &messages) {
             (Err(why), _) => Decision::failed(on_failure, why),
-            (Ok(_), Err(why)) => {
+            (Ok(_), Err(why)) if on_failure != OnFailure::Spare => {
                 Decision::failed(on_failure, format!("failed messageExpression: {why}"))
             }
-            (Ok(Some(true)), Ok(_)) => Decision::Admit,
-            (Ok(_), Ok(_)) => Decision::Deny {
+            (Ok(Some(true)), _) => Decision::Admit,
+            (Ok(_), _) => Decision::Deny {
                 message: message(validation, own),
                 reason: Some(validation.reason.clone().unwrap_or_else(|| "Invalid".to_owned())),
             },
@@ -167,7 +174,7 @@ fn message(validation: &Validation, own: Option<String>) -> String {
 }
 
 fn annotate<'d>(
-    definition: &'d Definition<Validations>,
+    Policy { definition, on_failure }: Policy<'d>,
     inputs: &Inputs<'_>,
     budget: &mut u64,
 ) -> Result<Vec<(&'d str, Annotation, Duration)>, String> {
@@ -193,7 +200,7 @@ fn annotate<'d>(
                 expression.text
             )),
             Ok(annotation) => annotation,
-            Err(_) if definition.on_failure == OnFailure::Ignore => Annotation::None,
+            Err(_) if on_failure == OnFailure::Ignore => Annotation::None,
             Err(why) => Annotation::Error(why),
         };
         (key.as_str(), annotation, outcome.elapsed)

@@ -23,7 +23,6 @@ use crate::attributes::Attributes;
 use crate::chain::{Phase, Plugin, Validating};
 use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
-use crate::observer::Observer;
 use crate::policy::Policies;
 use crate::policy::conditions::metrics::Of;
 use crate::policy::evaluation::{Expression, Inputs};
@@ -31,10 +30,11 @@ use crate::policy::exempt::is_exempt;
 use crate::policy::params;
 use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
 use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure, Rules};
-use judgment::{Annotation, Decision, Judgment};
+use judgment::{Annotation, Decision, Judgment, Policy};
 
 /// Values of audit annotations are cut here.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
+const KIND: &str = "ValidatingAdmissionPolicy";
 const FAILURE_KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 pub struct ValidatingAdmissionPolicy(pub Arc<Policies>);
@@ -92,7 +92,7 @@ impl Validations {
 
 impl Plugin for ValidatingAdmissionPolicy {
     fn name(&self) -> &'static str {
-        "ValidatingAdmissionPolicy"
+        KIND
     }
 
     fn handles(&self, phase: Phase, request: &Attributes<'_>) -> bool {
@@ -104,8 +104,11 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 }
 
-/// The first reason to refuse, and who else wants to know of all.
-struct Refusal<'a>(Option<(String, Option<String>)>, Option<&'a Observer>);
+/// The first reason to refuse the request.
+struct Refusal<'a> {
+    first: Option<(String, Option<String>)>,
+    context: &'a Context<'a>,
+}
 
 fn denied(policy: &str, binding: Option<&str>, why: &str) -> String {
     match binding {
@@ -125,7 +128,7 @@ fn warning(policy: &str, binding: &str, why: &str) -> String {
 impl Refusal<'_> {
     fn add(&mut self, policy: &str, binding: Option<&str>, why: &str, reason: Option<&str>) {
         let message = denied(policy, binding, why);
-        self.0.get_or_insert_with(|| (message, reason.map(str::to_owned)));
+        self.first.get_or_insert_with(|| (message, reason.map(str::to_owned)));
     }
 
     /// Something is wrong with the policy or the binding itself.
@@ -135,19 +138,22 @@ impl Refusal<'_> {
         binding: Option<&str>,
         why: &str,
     ) {
-        if let Some(observer) = self.1 {
-            observer.part(observed::misconfigured(definition, binding, why));
+        let what = if binding.is_some() { "binding" } else { "policy" };
+        let why = format!("failed to configure {what}: {why}");
+        let on_failure = definition.on_failure(&self.context.request);
+        if let Some(observer) = self.context.observer() {
+            observer.part(observed::misconfigured((definition, on_failure), binding, &why));
         }
-        if definition.on_failure == OnFailure::Deny {
-            let what = if binding.is_some() { "binding" } else { "policy" };
-            let why = format!("failed to configure {what}: {why}");
-            self.add(&definition.name, binding, &why, None);
+        match on_failure {
+            OnFailure::Deny => self.add(&definition.name, binding, &why, None),
+            OnFailure::Spare => definition.spared(KIND, binding, &why),
+            OnFailure::Ignore => {}
         }
     }
 }
 
 async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
-    let mut refusal = Refusal(None, context.observer());
+    let mut refusal = Refusal { first: None, context };
     let decisions = Arc::new(Decisions::default());
     for hook in policies.validating.find(&context.request).iter() {
         let definition = &hook.definition;
@@ -170,7 +176,7 @@ async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiE
             }
         }
     }
-    match refusal.0 {
+    match refusal.first {
         Some((message, reason)) => Err(refused(context, &message, reason.as_deref())),
         None => Ok(()),
     }
@@ -192,6 +198,8 @@ impl Case<'_> {
         refusal: &mut Refusal<'_>,
     ) -> Result<(), ApiError> {
         let definition = &hook.definition;
+        let on_failure = definition.on_failure(&self.context.request);
+        let policy = Policy { definition, on_failure };
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         // What all bindings see alike, made when the first of them is for the request.
         let mut shown: Option<(Shown<'_>, Value, Value)> = None;
@@ -228,7 +236,7 @@ impl Case<'_> {
             for params in found {
                 let params = params.as_deref().unwrap_or(&Value::Null);
                 let begin = Instant::now();
-                let judgment = self.judge(definition, shown, [request, namespace, params]).await;
+                let judgment = self.judge(policy, shown, [request, namespace, params]).await;
                 if let Some(judged) = &judgment.matching {
                     let of = Of::Policy(&definition.name);
                     let metrics = &self.policies.metrics.conditions;
@@ -239,7 +247,7 @@ impl Case<'_> {
                     let part = observed::part(about, &judgment, begin.elapsed());
                     observer.part(part);
                 }
-                self.act(definition, binding, judgment, &mut annotations, refusal);
+                self.act(policy, binding, judgment, &mut annotations, refusal);
             }
         }
         for (key, values) in annotations {
@@ -250,7 +258,7 @@ impl Case<'_> {
 
     async fn judge<'d>(
         &self,
-        definition: &'d Definition<Validations>,
+        policy: Policy<'d>,
         shown: &Shown<'_>,
         [request, namespace, params]: [&Value; 3],
     ) -> Judgment<'d> {
@@ -264,7 +272,7 @@ impl Case<'_> {
                 params,
                 authorizer: Some((self.decisions, &asked)),
             };
-            judgment::judge(definition, &inputs)
+            judgment::judge(policy, &inputs)
         })
         .await
     }
@@ -272,13 +280,14 @@ impl Case<'_> {
     /// What follows from a judgment, by what the binding asks for.
     fn act<'d>(
         &self,
-        definition: &'d Definition<Validations>,
+        Policy { definition, on_failure }: Policy<'d>,
         binding: &Binding,
         judgment: Judgment<'d>,
         annotations: &mut BTreeMap<&'d str, Vec<String>>,
         refusal: &mut Refusal<'_>,
     ) {
         let (policy, name) = (definition.name.as_str(), binding.name.as_str());
+        let is_spared = on_failure == OnFailure::Spare;
         let metrics = &self.policies.metrics;
         let count = |why: &str, action: &str, elapsed: Duration| {
             metrics.validated((policy, name), why, action, elapsed);
@@ -287,6 +296,9 @@ impl Case<'_> {
             let (message, reason) = match decision {
                 Decision::Admit => continue,
                 Decision::Ignored(why) => {
+                    if is_spared {
+                        definition.spared(KIND, Some(name), why);
+                    }
                     count(why, "allow", *elapsed);
                     continue;
                 }
@@ -312,6 +324,10 @@ impl Case<'_> {
                     }
                 }
                 Annotation::None => {}
+                Annotation::Error(why) if is_spared => {
+                    definition.spared(KIND, Some(name), &why);
+                    count(&why, "allow", elapsed);
+                }
                 Annotation::Error(why) => {
                     refusal.add(policy, Some(name), &why, None);
                     count(&why, "deny", elapsed);

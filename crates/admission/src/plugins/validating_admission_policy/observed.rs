@@ -20,20 +20,18 @@ fn by(definition: &Definition<Validations>, binding: Option<&str>, params: &Valu
 
 /// It could not be asked.
 pub(super) fn misconfigured(
-    definition: &Definition<Validations>,
+    (definition, on_failure): (&Definition<Validations>, OnFailure),
     binding: Option<&str>,
     why: &str,
 ) -> Part {
     let mut part = Part::new(by(definition, binding, &Value::Null), 0);
-    let what = if binding.is_some() { "binding" } else { "policy" };
-    let why = format!("failed to configure {what}: {why}");
-    match definition.on_failure {
-        OnFailure::Deny => {
+    match on_failure.excuse() {
+        None => {
             let (reason, code) = reason_of(None);
-            let message = denied(&definition.name, binding, &why);
+            let message = denied(&definition.name, binding, why);
             part.refusal = Some(Refusal { code, reason: reason.to_owned(), message });
         }
-        OnFailure::Ignore => part.note = Some(format!("{why} (failurePolicy Ignore)")),
+        Some(excuse) => part.note = Some(format!("{why} ({excuse})")),
     }
     part
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::admissionregistration::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use api::coordination::Lease;
 use api::core::Pod;
 use apimachinery::{ApiError, Scope, User};
 use futures_util::future::BoxFuture;
@@ -117,6 +118,28 @@ impl Given {
         })
     }
 
+    /// Of the lease of the scheduler: the text of the refusal without its beginning; empty if there
+    /// is none.
+    fn judge_lease(&self, user: &str) -> String {
+        let (plugin, user) = (self.plugin(), User::new(user, &[]));
+        let namespace = json!({"metadata": {"name": "kube-system"}});
+        let objects = Objects::default().with("namespaces", &namespace);
+        let lease: Lease =
+            decode(&json!({"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}));
+        let case = Case {
+            namespace: "kube-system",
+            name: "kube-scheduler",
+            ..Case::of(Operation::Update, "coordination.k8s.io/leases/", &user)
+        };
+        let said = case.with((&objects, &Nobody), (Some(&lease), Some(&lease)), |context| {
+            assert!(plugin.handles(Phase::Validate, &context.request));
+            now(plugin.validate(context)).map(drop)
+        });
+        let said = said.err().map(|it| it.message().to_owned()).unwrap_or_default();
+        let start = "leases.coordination.k8s.io \"kube-scheduler\" is forbidden: ";
+        said.strip_prefix(start).unwrap_or(&said).to_owned()
+    }
+
     /// The text of the refusal without its beginning; empty if there is none.
     fn check(&self, expected: &str) {
         let said = self.judge(&Nobody).err().map(|it| it.message().to_owned());
@@ -202,6 +225,48 @@ fn errors_follow_the_failure_policy() {
     one("false")
         .policy("failurePolicy", json!("Ignore"))
         .check(&denied("failed expression: false"));
+}
+
+/// A policy for everything that nobody can evaluate does not end the cluster; one that says no does.
+#[test]
+fn what_the_cluster_lives_on_is_spared_what_cannot_be_evaluated() {
+    let everything = json!({"resourceRules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"],
+    }]});
+    let of = |expressions: &[&str]| {
+        let all: Vec<Value> = expressions.iter().map(|it| json!({"expression": it})).collect();
+        Given::new(json!(all)).policy("matchConstraints", everything.clone())
+    };
+    let broken = "object.nothing == 1";
+    let condition = json!([{"name": "c", "expression": broken}]);
+    let note = |value: &str| json!([{"key": "k", "valueExpression": value}]);
+    let dear = "lists.range(300).all(x, lists.range(300).all(y, x + y >= 0)) ? 'a' : 'b'";
+    let notes: Vec<Value> =
+        (0..40).map(|it| json!({"key": format!("k{it}"), "valueExpression": dear})).collect();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    let absent = json!({"name": "absent", "parameterNotFoundAction": "Deny"});
+    for (what, given) in [
+        ("an expression", of(&[broken])),
+        ("what does not compile", of(&["nothing"])),
+        ("a condition", of(&["false"]).policy("matchConditions", condition)),
+        ("a kind", of(&["false"]).policy("paramKind", json!({"apiVersion": "g/v1", "kind": "K"}))),
+        ("a parameter", of(&["false"]).policy("paramKind", map).binding("paramRef", absent)),
+        ("an annotation", of(&["true"]).policy("auditAnnotations", note("object.nothing"))),
+        ("no text", of(&["true"]).policy("auditAnnotations", note("object.metadata"))),
+        ("the budget", of(&["true"]).policy("auditAnnotations", json!(notes))),
+    ] {
+        assert_ne!(given.judge_lease("alice"), "", "{what}");
+        assert_eq!(given.judge_lease("system:kube-scheduler"), "", "{what}");
+    }
+    for given in [
+        of(&["false"]),
+        of(&[broken, "false"]),
+        of(&["false"]).policy("auditAnnotations", note("object.nothing")),
+        of(&["false"]).policy("auditAnnotations", json!(notes)),
+    ] {
+        let said = given.judge_lease("system:kube-scheduler");
+        assert_eq!(said, denied("failed expression: false"));
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Webhooks that fail closed for everything, and nobody who answers: the cluster starts all the same,
-//! and whoever keeps a webhook's own pods away is told.
+//! Webhooks and policies that fail closed for everything, and nobody who answers, or nothing that can be
+//! evaluated: the cluster starts all the same, and whoever keeps a webhook's own pods away is told.
 
 use std::sync::Arc;
 
@@ -14,12 +14,38 @@ use super::server::{Webhook, rule};
 use super::{CONFIGURATIONS, PODS, Setting, with};
 use crate::harness::wire::{ADMIN, Site};
 
-/// A store that has nothing but the configurations of two dead webhooks for everything.
-async fn restored() -> Arc<kvstore::memory::Memory> {
-    let before = Arc::new(kvstore::memory::Memory::new());
-    let site = Site::start_over(before.clone()).await;
-    let webhook = Webhook::start(&site.harness.tasks).await;
+const PREFIX: &str = "/registry/";
+
+/// A store that has nothing but these, each given by its resource and its body; made on `site`, which
+/// keeps `before`.
+async fn restored(
+    (site, before): (&Site, &kvstore::memory::Memory),
+    configurations: &[(&str, Value)],
+) -> Arc<kvstore::memory::Memory> {
     let mut connection = site.connect(ADMIN).await;
+    let after = Arc::new(kvstore::memory::Memory::new());
+    let mut n_copied = 0;
+    for (resource, body) in configurations {
+        let path = format!("{CONFIGURATIONS}/{resource}");
+        let (code, answer) = connection.call("POST", &path, body).await;
+        assert_eq!(code, 201, "{answer}");
+        let name = body["metadata"]["name"].as_str().expect("a name");
+        for group in ["admissionregistration.k8s.io/", ""] {
+            let key = format!("{PREFIX}{group}{resource}/{name}");
+            let request = RangeRequest::latest(KeyRange::one(key.as_bytes()));
+            for entry in before.range(request).await.expect("read").entries {
+                let put = Op::put(key.clone(), entry.value.clone());
+                after.txn(Txn::of(vec![put])).await.expect("written");
+                n_copied += 1;
+            }
+        }
+    }
+    assert_eq!(n_copied, configurations.len(), "they are there");
+    after
+}
+
+/// Of both kinds, for everything; nobody answers for them.
+fn dead_webhooks(webhook: &Webhook) -> Vec<(&'static str, Value)> {
     let hook = with(webhook.hook("broken"), "rules", json!([rule(&["*"], "*", "*", "*/*")]));
     let hook = with(hook, "timeoutSeconds", json!(1));
     let hook = with(
@@ -30,26 +56,54 @@ async fn restored() -> Arc<kvstore::memory::Memory> {
             "caBundle": webhook.client_config("")["caBundle"],
         }),
     );
-    let after = Arc::new(kvstore::memory::Memory::new());
-    for kind in ["mutating", "validating"] {
-        let body = json!({"metadata": {"name": "everything"}, "webhooks": [hook]});
-        let path = format!("{CONFIGURATIONS}/{kind}webhookconfigurations");
-        let (code, answer) = connection.call("POST", &path, &body).await;
-        assert_eq!(code, 201, "{answer}");
-        let key = format!(
-            "/registry/admissionregistration.k8s.io/{kind}webhookconfigurations/everything"
-        );
-        let short = format!("/registry/{kind}webhookconfigurations/everything");
-        for key in [key, short] {
-            let request = RangeRequest::latest(KeyRange::one(key.as_bytes()));
-            for entry in before.range(request).await.expect("read").entries {
-                let put = Op::put(key.clone(), entry.value.clone());
-                after.txn(Txn::of(vec![put])).await.expect("written");
-            }
-        }
-    }
-    assert!(after.revision().0 > 1, "the configurations are there");
-    after
+    let body = json!({"metadata": {"name": "everything"}, "webhooks": [hook]});
+    vec![("mutatingwebhookconfigurations", body.clone()), ("validatingwebhookconfigurations", body)]
+}
+
+/// For everything, and nothing of them can be evaluated: a validation, a mutation, the parameter of a
+/// third, and the condition of a webhook.
+fn broken_policies(webhook: &Webhook) -> Vec<(&'static str, Value)> {
+    let everything = json!({"resourceRules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"],
+    }]});
+    let policy = |name: &str, field: &str, value: Value| {
+        let mut spec = json!({"matchConstraints": everything, "failurePolicy": "Fail"});
+        spec[field] = value;
+        json!({"metadata": {"name": name}, "spec": spec})
+    };
+    let validations = |it: &str| json!([{"expression": it}]);
+    let mutation = json!({
+        "patchType": "ApplyConfiguration",
+        "applyConfiguration": {
+            "expression": "Object{metadata: Object.metadata{labels: {'a': object.nothing}}}",
+        },
+    });
+    let mut mutating = policy("mutating", "mutations", json!([mutation]));
+    mutating["spec"]["reinvocationPolicy"] = json!("Never");
+    let mut parametrized = policy("parametrized", "validations", validations("params.a == 'b'"));
+    parametrized["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    let param = json!({
+        "name": "absent", "namespace": "default", "parameterNotFoundAction": "Deny",
+    });
+    let bound = |name: &str| json!({"policyName": name, "validationActions": ["Deny"]});
+    let binding = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+    let to_param = with(bound("parametrized"), "paramRef", param);
+    let hook = with(webhook.hook("allow"), "rules", json!([rule(&["*"], "*", "*", "*/*")]));
+    let condition = json!([{"name": "c", "expression": "object.nothing == 1"}]);
+    let hook = with(hook, "matchConditions", condition);
+    let validating = policy("validating", "validations", validations("object.nothing == 1"));
+    vec![
+        ("validatingadmissionpolicies", validating),
+        ("validatingadmissionpolicybindings", binding("validating", bound("validating"))),
+        ("validatingadmissionpolicies", parametrized),
+        ("validatingadmissionpolicybindings", binding("parametrized", to_param)),
+        ("mutatingadmissionpolicies", mutating),
+        ("mutatingadmissionpolicybindings", binding("mutating", json!({"policyName": "mutating"}))),
+        (
+            "validatingwebhookconfigurations",
+            json!({"metadata": {"name": "conditional"}, "webhooks": [hook]}),
+        ),
+    ]
 }
 
 fn lease(name: &str, namespace: &str) -> Lease {
@@ -63,12 +117,29 @@ fn lease(name: &str, namespace: &str) -> Lease {
 
 #[tokio::test]
 async fn a_cluster_starts_though_nobody_answers_for_anything() {
-    let site = Site::start_over(restored().await).await;
+    starts_in_spite_of(dead_webhooks, 500).await;
+}
+
+#[tokio::test]
+async fn a_cluster_starts_though_no_policy_can_be_evaluated() {
+    starts_in_spite_of(broken_policies, 422).await;
+}
+
+/// Everybody else is refused with `code`.
+async fn starts_in_spite_of(
+    configurations: impl Fn(&Webhook) -> Vec<(&'static str, Value)>,
+    code: u16,
+) {
+    let before = Arc::new(kvstore::memory::Memory::new());
+    let first = Site::start_over(before.clone()).await;
+    let webhook = Webhook::start(&first.harness.tasks).await;
+    let configurations = configurations(&webhook);
+    let site = Site::start_over(restored((&first, &before), &configurations).await).await;
     let mut connection = site.connect(ADMIN).await;
     // They are there, and they hold.
     let map = json!({"metadata": {"name": "m"}});
-    let (code, answer) = connection.call("POST", super::MAPS, &map).await;
-    assert_eq!(code, 500, "{answer}");
+    let (seen, answer) = connection.call("POST", super::MAPS, &map).await;
+    assert_eq!(seen, code, "{answer}");
     for path in [
         "/api/v1/namespaces/kube-system",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin",
@@ -81,6 +152,18 @@ async fn a_cluster_starts_though_nobody_answers_for_anything() {
         let (code, answer) = connection.call("GET", path, &Value::Null).await;
         assert_eq!(code, 200, "{path}: {answer}");
     }
+    goes_on_living(&site).await;
+    // Whoever is to mend it can: nobody is asked about configurations.
+    for (resource, body) in &configurations {
+        let name = body["metadata"]["name"].as_str().expect("a name");
+        let path = format!("{CONFIGURATIONS}/{resource}/{name}");
+        assert_eq!(connection.call("DELETE", &path, &Value::Null).await.0, 200);
+    }
+    assert_eq!(connection.call("POST", super::MAPS, &map).await.0, 201);
+}
+
+/// A node joins, says that it lives and is ready; somebody leads, and goes on leading.
+async fn goes_on_living(site: &Site) {
     let server = &site.harness.server;
     let node = User::new("system:node:n1", &["system:nodes", "system:authenticated"]);
     let node = server.client(node, "kubelet");
@@ -101,12 +184,6 @@ async fn a_cluster_starts_though_nobody_answers_for_anything() {
         let found = leases.get("kube-system", name).await.expect("found");
         leases.update((*found).clone()).await.expect("it goes on leading");
     }
-    // Whoever is to mend it can: nobody is asked about configurations.
-    for kind in ["mutating", "validating"] {
-        let path = format!("{CONFIGURATIONS}/{kind}webhookconfigurations/everything");
-        assert_eq!(connection.call("DELETE", &path, &Value::Null).await.0, 200);
-    }
-    assert_eq!(connection.call("POST", super::MAPS, &map).await.0, 201);
 }
 
 /// Each step of its own pods: they are bound, get ready, and become endpoints.
