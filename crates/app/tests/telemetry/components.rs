@@ -1,41 +1,13 @@
 //! Health and metrics of the controller manager and the scheduler that run alone.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::cluster::Cluster;
 use super::page::Page;
-
-/// Ends when the test does.
-pub(crate) struct Process(pub(crate) Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-pub(crate) fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}
-
-/// The status code and the body.
-pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String) {
-    let output = Command::new("curl")
-        .args(["-ksS", "--max-time", "20", "-w", "\n%{http_code}"])
-        .args(arguments)
-        .arg(format!("https://127.0.0.1:{port}{path}"))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let (body, code) = text.rsplit_once('\n').unwrap_or(("", ""));
-    (code.to_owned(), body.to_owned())
-}
+use super::process::{Process, free_port, get};
 
 fn component(cluster: &Cluster, name: &str, flags: &[&str], metric: &str) {
     let port = free_port();
