@@ -87,7 +87,7 @@ mod served;
 pub mod storage;
 pub mod storagemigration;
 
-pub use codec::{Counts, take_counts};
+pub use codec::{Counts, encode_raw, take_counts};
 pub use interned::{Interned, Pairs};
 pub use kind::{Kind, Part, Resource, Scale, Subresource, Typed};
 pub use lookup::Lookup;

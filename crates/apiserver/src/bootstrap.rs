@@ -4,17 +4,14 @@
 //! Written directly, before anybody is let in. What a start leaves undone, by a crash between two
 //! transactions, the next one does.
 
-use api::core::Namespace;
 use api::rbac::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
-use k8s_openapi::api::core::v1::{NamespaceSpec, NamespaceStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::kinds::{api_service, plan_addresses, plan_flow_control, plan_token_tracking};
+use crate::kinds::{
+    api_service, plan_addresses, plan_flow_control, plan_namespaces, plan_token_tracking,
+};
 use crate::kubernetes_service::{self, Servers};
 use crate::pipeline::Core;
 use crate::plan::Plan;
-
-const NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// How often to look again when another server over the same store writes the same objects.
 const TRIES_MAX: usize = 5;
@@ -33,9 +30,7 @@ pub(crate) async fn run(core: &Core) -> Result<(), kvstore::Error> {
 
 fn plan(core: &Core) -> Plan {
     let mut plan = Plan::default();
-    for name in NAMESPACES {
-        plan.ensure(core, namespace(name), |_, _| None);
-    }
+    plan_namespaces(core, &mut plan);
     let rbac = authz::bootstrap::objects(&core.config.gates);
     for it in rbac.cluster_roles {
         plan.reconcile::<ClusterRole>(core, it);
@@ -62,16 +57,4 @@ fn plan(core: &Core) -> Plan {
         kubernetes_service::plan_endpoints(core, &Servers::one(core.config.advertise), &mut plan);
     }
     plan
-}
-
-fn namespace(name: &str) -> Namespace {
-    Namespace {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            labels: Some([("kubernetes.io/metadata.name".to_owned(), name.to_owned())].into()),
-            ..ObjectMeta::default()
-        },
-        spec: Some(NamespaceSpec { finalizers: Some(vec!["kubernetes".to_owned()]) }),
-        status: Some(NamespaceStatus { phase: Some("Active".to_owned()), ..Default::default() }),
-    }
 }

@@ -20,6 +20,9 @@ pub struct Config {
     pub node_port_range: RangeInclusive<u16>,
     /// Where clients reach this server; the `kubernetes` Service points to it.
     pub advertise: SocketAddr,
+    /// The name of the machine, by which servers tell each other apart; empty: this one says nothing
+    /// of itself.
+    pub host_name: String,
     pub issuer: String,
     pub audiences: Vec<String>,
     /// Whose tokens are taken beside those that this server can sign itself.
@@ -69,6 +72,7 @@ impl Default for Config {
             service_cidrs: Cidr::containing([10, 96, 0, 0].into(), 16).into_iter().collect(),
             node_port_range: 30_000..=32_767,
             advertise: ([127, 0, 0, 1], 6443).into(),
+            host_name: String::new(),
             issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
             verifying_keys: Vec::new(),

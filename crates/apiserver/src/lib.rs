@@ -45,6 +45,7 @@ mod webhooks;
 mod proxy;
 
 mod aggregation;
+mod identity;
 mod in_process;
 mod kinds;
 mod kubernetes_service;

@@ -55,9 +55,28 @@ pub(crate) async fn update<T: Resource>(
 
 /// This one, and no other of the same name.
 pub(crate) async fn delete<T: Resource>(core: &Core, object: &T) -> Result<(), ApiError> {
+    let uid = object.metadata().uid.clone();
+    delete_if(core, object, Preconditions { uid, ..Preconditions::default() }).await
+}
+
+/// And only if nobody wrote to it since.
+pub(crate) async fn delete_as_seen<T: Resource>(core: &Core, object: &T) -> Result<(), ApiError> {
     let metadata = object.metadata();
-    let call = Call { name: metadata.name.clone(), ..call_for::<T>(core, Verb::Delete) };
-    let preconditions = Preconditions { uid: metadata.uid.clone(), ..Preconditions::default() };
+    let resource_version = metadata.resource_version.clone();
+    let preconditions = Preconditions { uid: metadata.uid.clone(), resource_version };
+    delete_if(core, object, preconditions).await
+}
+
+async fn delete_if<T: Resource>(
+    core: &Core,
+    object: &T,
+    preconditions: Preconditions,
+) -> Result<(), ApiError> {
+    let call = Call {
+        namespace: object.metadata().namespace.clone(),
+        name: object.metadata().name.clone(),
+        ..call_for::<T>(core, Verb::Delete)
+    };
     let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
     carry_out(core, call, Body::Delete(options)).await
 }

@@ -40,7 +40,7 @@ use crate::namespaces::Namespaces;
 use crate::pipeline::hooks::HookSet;
 use crate::pipeline::{Core, Recent};
 use crate::registry::Registry;
-use crate::{admission_follow, bootstrap, compaction, kinds, webhooks};
+use crate::{admission_follow, bootstrap, compaction, identity, kinds, webhooks};
 
 /// The name of the readiness check of this crate.
 const CHECK: &str = "apiserver";
@@ -263,6 +263,7 @@ impl Server {
         let core = self.core.clone();
         self.tasks.spawn("webhook-notices", |shutdown| webhooks::run(core, blocked, shutdown));
         self.core.hooks.spawn(&self.core);
+        identity::spawn(&self.core, &self.tasks);
         let core = self.core.clone();
         self.tasks.spawn("compaction", |shutdown| compaction::run(core, shutdown));
         if self.core.admission_files.is_any() {

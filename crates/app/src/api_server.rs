@@ -97,6 +97,7 @@ impl ApiServer {
             service_cidrs: settings.service_cidrs.all().to_vec(),
             node_port_range: settings.node_ports.first..=settings.node_ports.last,
             advertise: SocketAddr::new(settings.advertised(), address.port()),
+            host_name: crate::node::node_name(),
             kubelet_tls: Some(Arc::new(authn::pki::rotating_client_config(
                 pki.authority.certificate_pem(),
                 Some(pki.kubelet_client(tasks)?),

@@ -11,6 +11,7 @@ use authn::pki::{Identity, Rotating, Trust};
 use lifecycle::Tasks;
 
 use crate::pki_files::Pki;
+use crate::request_headers::{self, Names};
 
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(id = "front-proxy")]
@@ -84,30 +85,14 @@ impl Flags {
     }
 
     fn headers(&self) -> Result<RequestHeaders> {
-        let some = |all: &[String]| -> Vec<String> {
-            all.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
+        let names = Names {
+            allowed: &self.requestheader_allowed_names,
+            username: &self.requestheader_username_headers,
+            uid: &self.requestheader_uid_headers,
+            group: &self.requestheader_group_headers,
+            extra_prefix: &self.requestheader_extra_headers_prefix,
         };
-        let lower = |flag: &str, all: &[String]| -> Result<Vec<String>> {
-            let each = some(all).into_iter().map(|it| {
-                let name = http::HeaderName::from_bytes(it.as_bytes());
-                let name = name.with_context(|| format!("{flag}: {it:?} cannot name a header"))?;
-                Ok(name.as_str().to_owned())
-            });
-            each.collect()
-        };
-        Ok(RequestHeaders {
-            allowed_names: some(&self.requestheader_allowed_names),
-            username: lower(
-                "--requestheader-username-headers",
-                &self.requestheader_username_headers,
-            )?,
-            uid: lower("--requestheader-uid-headers", &self.requestheader_uid_headers)?,
-            group: lower("--requestheader-group-headers", &self.requestheader_group_headers)?,
-            extra_prefix: lower(
-                "--requestheader-extra-headers-prefix",
-                &self.requestheader_extra_headers_prefix,
-            )?,
-        })
+        request_headers::read("--requestheader-", &names)
     }
 }
 

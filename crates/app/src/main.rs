@@ -1,7 +1,9 @@
 //! The binary `xebec`: configuration, wiring, signals. The only crate that sees sibling components.
 
+mod absent_flags;
 mod admission_plugins;
 mod api_server;
+mod arguments;
 mod cluster;
 mod commands;
 mod component;
@@ -15,15 +17,17 @@ mod front_proxy;
 mod joining;
 mod kubeconfig_file;
 mod node;
+mod own_certificate;
 mod pki_files;
 mod plain_server;
 mod progress;
+mod request_headers;
 mod serve;
 mod server_names;
 mod signing;
+mod switch;
 mod token_keys;
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -74,9 +78,11 @@ enum Command {
     /// Run the API server alone
     Apiserver(Box<commands::apiserver::Flags>),
     /// Run the controllers alone, against any API server
+    #[command(args_override_self = true)]
     ControllerManager(Box<commands::controller_manager::Flags>),
     /// Run the scheduler alone, against any API server
-    Scheduler(commands::scheduler::Flags),
+    #[command(args_override_self = true)]
+    Scheduler(Box<commands::scheduler::Flags>),
     /// Run the kubelet alone, against any API server
     Kubelet(Box<commands::kubelet::Flags>),
     /// Run the service proxy alone, against any API server
@@ -88,7 +94,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let arguments = arguments::of_process();
     if arguments.get(1).is_some_and(|it| it == containers::holder::ARGUMENT) {
         return containers::holder::run(arguments.into_iter().skip(2).collect());
     }
@@ -105,7 +111,7 @@ fn main() -> ExitCode {
     // Whatever it was where we were started: files that nobody gave a mode are not for others to
     // write.
     rustix::process::umask(UMASK);
-    let command = match Command::try_parse() {
+    let command = match Command::try_parse_from(&arguments) {
         Ok(command) => command,
         Err(err) => {
             let _ = err.print();
@@ -129,7 +135,7 @@ fn main() -> ExitCode {
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(*flags),
         Command::ControllerManager(flags) => commands::controller_manager::run(*flags),
-        Command::Scheduler(flags) => commands::scheduler::run(flags),
+        Command::Scheduler(flags) => commands::scheduler::run(*flags),
         Command::Kubelet(flags) => commands::kubelet::run(*flags),
         Command::Proxy(flags) => commands::proxy::run(*flags),
         Command::Completion(flags) => commands::completion::run(&flags, Command::command()),
@@ -147,7 +153,7 @@ fn main() -> ExitCode {
 /// What the flags of a command are in this process, for its pages.
 fn flag_values(command: &str) -> component_server::FlagValues {
     let root = Command::command();
-    let matches = root.clone().try_get_matches();
+    let matches = root.clone().try_get_matches_from(arguments::of_process());
     match (root.find_subcommand(command), matches.as_ref().map(|it| it.subcommand_matches(command)))
     {
         (Some(command), Ok(Some(matches))) => component_server::FlagValues::read(command, matches),

@@ -15,38 +15,40 @@ use control_plane::{
 use jiff::Timestamp;
 use stdx::{Random, World};
 
+use crate::switch::{self, named};
+
 #[derive(clap::Args, Clone, Default)]
 #[group(skip)]
 pub(crate) struct Flags {
     /// The authority that signs requests for certificates, for all of Kubernetes' own signers
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_cert_file: Option<PathBuf>,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_key_file: Option<PathBuf>,
     /// The authority for the signer kubernetes.io/kubelet-serving; those without one sign nothing
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kubelet_serving_cert_file: Option<PathBuf>,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
     /// The authority for the signer kubernetes.io/kube-apiserver-client-kubelet
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kubelet_client_cert_file: Option<PathBuf>,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kubelet_client_key_file: Option<PathBuf>,
     /// The authority for the signer kubernetes.io/kube-apiserver-client
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kube_apiserver_client_cert_file: Option<PathBuf>,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_kube_apiserver_client_key_file: Option<PathBuf>,
     /// The authority for the signer kubernetes.io/legacy-unknown
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_legacy_unknown_cert_file: Option<PathBuf>,
     /// Its key
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     cluster_signing_legacy_unknown_key_file: Option<PathBuf>,
 }
 
@@ -55,8 +57,8 @@ impl Flags {
     pub(crate) fn signers(&self, own: Option<&Arc<Authority>>, world: &World) -> Result<Signers> {
         let default = Files::named(
             "",
-            self.cluster_signing_cert_file.as_deref(),
-            self.cluster_signing_key_file.as_deref(),
+            named(&self.cluster_signing_cert_file),
+            named(&self.cluster_signing_key_file),
         )?;
         let mut specific: BTreeMap<&'static str, Files> = BTreeMap::new();
         for (signer, flag, certificate, key) in self.pairs() {
@@ -89,26 +91,26 @@ impl Flags {
             (
                 KUBELET_SERVING,
                 "kubelet-serving-",
-                self.cluster_signing_kubelet_serving_cert_file.as_deref(),
-                self.cluster_signing_kubelet_serving_key_file.as_deref(),
+                named(&self.cluster_signing_kubelet_serving_cert_file),
+                named(&self.cluster_signing_kubelet_serving_key_file),
             ),
             (
                 KUBE_APISERVER_CLIENT_KUBELET,
                 "kubelet-client-",
-                self.cluster_signing_kubelet_client_cert_file.as_deref(),
-                self.cluster_signing_kubelet_client_key_file.as_deref(),
+                named(&self.cluster_signing_kubelet_client_cert_file),
+                named(&self.cluster_signing_kubelet_client_key_file),
             ),
             (
                 KUBE_APISERVER_CLIENT,
                 "kube-apiserver-client-",
-                self.cluster_signing_kube_apiserver_client_cert_file.as_deref(),
-                self.cluster_signing_kube_apiserver_client_key_file.as_deref(),
+                named(&self.cluster_signing_kube_apiserver_client_cert_file),
+                named(&self.cluster_signing_kube_apiserver_client_key_file),
             ),
             (
                 LEGACY_UNKNOWN,
                 "legacy-unknown-",
-                self.cluster_signing_legacy_unknown_cert_file.as_deref(),
-                self.cluster_signing_legacy_unknown_key_file.as_deref(),
+                named(&self.cluster_signing_legacy_unknown_cert_file),
+                named(&self.cluster_signing_legacy_unknown_key_file),
             ),
         ]
     }

@@ -8,6 +8,7 @@ mod authenticator;
 pub mod bootstrap;
 mod certificate;
 pub mod cluster_info;
+pub mod credentials;
 mod impersonation;
 pub mod legacy;
 pub mod pki;

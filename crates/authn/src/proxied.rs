@@ -59,7 +59,7 @@ impl Proxied {
     }
 
     /// Whom it speaks for, if it may.
-    pub(crate) fn user(&self, now: Timestamp) -> Result<User, Unauthorized> {
+    pub fn user(&self, now: Timestamp) -> Result<User, Unauthorized> {
         let name = self.certificate.proxy(now)?;
         let is_allowed =
             self.allowed_names.is_empty() || self.allowed_names.iter().any(|it| it == name);

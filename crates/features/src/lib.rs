@@ -16,7 +16,7 @@ pub use gates::{Error as GatesError, Gate, Gates, Stage, Switch};
 pub use runtime_config::{Error as RuntimeConfigError, RuntimeConfig, Served};
 
 /// As Go's `strconv.ParseBool`.
-fn parse_bool(text: &str) -> Option<bool> {
+pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),

@@ -9,7 +9,10 @@ use std::time::Duration;
 use apimachinery::User;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use client::{Client, ListOptions};
+use client::{Client, DeleteOptions, ListOptions, PatchKind};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition as Condition,
 };
@@ -150,6 +153,63 @@ fn each_signer_signs_what_was_approved_and_refuses_what_it_does_not_take() {
         for name in ["good", "bad", "nameless", "foreign"] {
             until_shown(&cluster, name, "gone").await;
         }
+        cluster.stop().await.unwrap();
+    });
+}
+
+fn admission(kind: &str, name: &str, spec: serde_json::Value) -> serde_json::Value {
+    let api_version = "admissionregistration.k8s.io/v1";
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// As upstream's, which would leave a Secret alone that cannot be written.
+#[test]
+fn a_token_that_cannot_be_written_is_given_up_until_its_secret_changes() {
+    run(async {
+        let cluster = Cluster::start(options()).await.unwrap();
+        let admin = &cluster.admin;
+        let rule = json!({
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
+            "operations": ["UPDATE"],
+        });
+        // What the admin writes is a patch of annotations; the token comes by an update of data.
+        let policy = json!({
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "!has(object.data)", "message": "never"}],
+        });
+        let policy: ValidatingAdmissionPolicy =
+            serde_json::from_value(admission("ValidatingAdmissionPolicy", "never", policy))
+                .unwrap();
+        let binding = json!({"policyName": "never", "validationActions": ["Deny"]});
+        let binding = admission("ValidatingAdmissionPolicyBinding", "never", binding);
+        let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding).unwrap();
+        admin.api().create(policy).await.unwrap();
+        admin.api().create(binding).await.unwrap();
+        tokio::time::sleep(MINUTE).await;
+        let secret: Secret = serde_json::from_value(json!({
+            "metadata": {
+                "namespace": "default", "name": "kept",
+                "annotations": {"kubernetes.io/service-account.name": "default"},
+            },
+            "type": "kubernetes.io/service-account-token",
+        }))
+        .unwrap();
+        admin.api().create(secret).await.unwrap();
+        let has_token = async |admin: &Client| {
+            let found = admin.api::<Secret>().get("default", "kept").await.unwrap();
+            found.data.as_ref().is_some_and(|it| it.contains_key("token"))
+        };
+        tokio::time::sleep(MINUTE).await;
+        assert!(!has_token(admin).await);
+        let bindings = admin.api::<ValidatingAdmissionPolicyBinding>();
+        bindings.delete("", "never", DeleteOptions::default()).await.unwrap();
+        // Ten retries were over long ago; an eleventh would have come by now.
+        tokio::time::sleep(2 * HOUR).await;
+        assert!(!has_token(admin).await);
+        let touched = json!({"metadata": {"annotations": {"touched": "yes"}}}).to_string();
+        let secrets = admin.api::<Secret>();
+        secrets.patch("default", "kept", PatchKind::Merge, touched.into()).await.unwrap();
+        assert!(cluster.until(MINUTE, has_token).await);
         cluster.stop().await.unwrap();
     });
 }

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use api::Resource;
 use client::{Client, DeleteOptions, ListOptions, PatchKind};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
 use k8s_openapi::api::core::v1::{Endpoints, Event, Node, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
@@ -47,6 +50,55 @@ async fn events(admin: &Client, reason: &str) -> Vec<String> {
     let all = list.items.iter().map(|it| it.shared::<Event>().unwrap());
     let wanted = all.filter(|it| it.reason.as_deref() == Some(reason));
     wanted.filter_map(|it| it.message.clone()).collect()
+}
+
+/// Nobody writes such objects from now on.
+async fn refuse(admin: &Client, group: &str, resource: &str) {
+    let rule = json!({
+        "apiGroups": [group], "apiVersions": ["v1"], "resources": [resource],
+        "operations": ["CREATE", "UPDATE"],
+    });
+    create::<ValidatingAdmissionPolicy>(
+        admin,
+        json!({
+            "metadata": {"name": "never"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [{"expression": "false", "message": "never"}],
+            },
+        }),
+    )
+    .await;
+    create::<ValidatingAdmissionPolicyBinding>(
+        admin,
+        json!({
+            "metadata": {"name": "never"},
+            "spec": {"policyName": "never", "validationActions": ["Deny"]},
+        }),
+    )
+    .await;
+    tokio::time::sleep(MINUTE).await;
+}
+
+#[test]
+fn slices_that_cannot_be_written_are_said_in_an_event() {
+    run(async {
+        let cluster = start(0).await;
+        refuse(&cluster.admin, "discovery.k8s.io", "endpointslices").await;
+        let spec = json!({"selector": {"app": "web"}, "ports": [{"port": 80}]});
+        let service = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
+        create::<Service>(&cluster.admin, service).await;
+        let reason = "FailedToUpdateEndpointSlices";
+        let is_said = async |admin: &Client| !events(admin, reason).await.is_empty();
+        assert!(cluster.until(MINUTE, is_said).await);
+        let said = events(&cluster.admin, reason).await;
+        let expected = "Error updating Endpoint Slices for Service default/web: \
+                        failed to create EndpointSlice for Service default/web: \
+                        endpointslices.discovery.k8s.io \"web-";
+        assert!(said.iter().all(|it| it.starts_with(expected)), "{said:?}");
+        assert!(said[0].ends_with("denied request: never"), "{said:?}");
+        cluster.stop().await.unwrap();
+    });
 }
 
 /// Of the copies of `web`: `10.0.0.1,10.0.0.2`.

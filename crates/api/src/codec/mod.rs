@@ -86,6 +86,14 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     write(None, value)
 }
 
+/// A value that others keep and compare as text, such as the data of a ControllerRevision: as Go's
+/// `json.Marshal` writes it, byte for byte.
+pub fn encode_raw(value: &Value) -> String {
+    let mut json = serde_json::Serializer::with_formatter(Vec::new(), GoWriter::raw());
+    value.serialize(&mut json).expect("a tree has nothing that is not JSON");
+    String::from_utf8(json.into_inner()).expect("JSON of texts is text")
+}
+
 /// For every type of this crate, so that each has one encoder compiled, not two.
 fn write<T: Serialize>(form: Option<&'static Form>, value: &T) -> Vec<u8> {
     let mut json = serde_json::Serializer::with_formatter(Vec::new(), GoWriter::new(form));

@@ -27,6 +27,10 @@ pub(super) struct GoWriter {
     is_name: bool,
     /// A time is being read.
     time: String,
+    /// The whole is a value of which nothing is known but that it is JSON.
+    is_raw_root: bool,
+    /// The text that is being written is in such a value.
+    is_raw_text: bool,
 }
 
 struct Open {
@@ -49,6 +53,24 @@ enum What {
 impl GoWriter {
     pub(super) fn new(root: Option<&'static Form>) -> Self {
         Self { root, ..Self::default() }
+    }
+
+    /// Of a value that others keep, and compare, as text.
+    pub(super) fn raw() -> Self {
+        Self { is_raw_root: true, ..Self::default() }
+    }
+
+    /// Whether what comes is in a value of which its object knows nothing. Go gives such values back
+    /// as the text that they are, with `<`, `>` and `&` escaped, and clients compare that text.
+    fn is_in_raw(&self) -> bool {
+        if self.is_raw_root {
+            return true;
+        }
+        match (self.pending, self.open.last()) {
+            (Some(field), _) => matches!(field.of, Of::Any),
+            (None, Some(Open { what: What::Many(Of::Any), .. })) => self.root.is_some(),
+            _ => false,
+        }
     }
 
     /// What the next value is, if it is not that of a field.
@@ -191,6 +213,21 @@ impl GoWriter {
     }
 }
 
+/// So that it means nothing in a page or a script, as Go's encoder does unless told otherwise.
+fn write_escaped<W: ?Sized + Write>(w: &mut W, text: &str) -> Result<()> {
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        let (before, after) = rest.split_at(at);
+        w.write_all(before.as_bytes())?;
+        let mut letters = after.chars();
+        if let Some(letter) = letters.next() {
+            write!(w, "\\u{:04x}", u32::from(letter))?;
+        }
+        rest = letters.as_str();
+    }
+    w.write_all(rest.as_bytes())
+}
+
 /// Whole numbers of each size.
 macro_rules! integers {
     ($($name:ident: $number:ty,)*) => {
@@ -245,6 +282,7 @@ impl Formatter for GoWriter {
 
     fn begin_string<W: ?Sized + Write>(&mut self, w: &mut W) -> Result<()> {
         self.time.clear();
+        self.is_raw_text = self.is_in_raw();
         if self.is_name || self.pending.is_some() { Ok(()) } else { w.write_all(b"\"") }
     }
 
@@ -257,7 +295,7 @@ impl Formatter for GoWriter {
             return Ok(());
         }
         self.begin_text(w)?;
-        w.write_all(text.as_bytes())
+        if self.is_raw_text { write_escaped(w, text) } else { w.write_all(text.as_bytes()) }
     }
 
     fn write_char_escape<W: ?Sized + Write>(&mut self, w: &mut W, it: CharEscape) -> Result<()> {

@@ -2,7 +2,6 @@
 //! nothing of what a verb does.
 
 mod body;
-mod credentials;
 pub(crate) mod elsewhere;
 mod explained;
 mod health;

@@ -31,6 +31,7 @@ mod webhook_configuration;
 pub(crate) use admission_policy::FromCache as ParametersFromCache;
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
+pub(crate) use namespace::plan as plan_namespaces;
 pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
@@ -87,7 +88,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(flow_control::FlowControl::default()),
         Arc::new(horizontal_pod_autoscaler::Autoscalers),
         Arc::new(limit_range::LimitRanges),
-        Arc::new(namespace::Namespaces),
+        Arc::new(namespace::Namespaces::default()),
         Arc::new(node::Nodes::new(kubelets.clone())),
         Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),

@@ -66,6 +66,16 @@ impl Family {
         &self.stored
     }
 
+    /// What clients can ask for.
+    pub(crate) fn served(&self) -> &[Names] {
+        &self.served
+    }
+
+    /// The apiVersions that objects can be read in.
+    pub(crate) fn decodable(&self) -> impl Iterator<Item = &str> {
+        self.versions.keys().map(String::as_str)
+    }
+
     pub fn kind_of(&self, api_version: &str) -> Option<&Arc<dyn Kind>> {
         self.versions.get(api_version)
     }

@@ -142,6 +142,11 @@ impl Kinds {
         group.prefixes.get(&resource.resource).map(String::as_str)
     }
 
+    /// Of the built-in kinds that are stored.
+    pub(crate) fn families(&self) -> impl Iterator<Item = &Arc<Family>> {
+        self.families.values()
+    }
+
     fn family(&self, prefix: &str) -> Option<(&str, &Arc<Family>)> {
         if let Some((prefix, family)) = self.families.get_key_value(prefix) {
             return Some((prefix, family));

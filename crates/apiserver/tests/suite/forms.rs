@@ -126,6 +126,50 @@ async fn bodies_are_taken_in_the_forms_that_are_known() {
     }
 }
 
+/// kubectl and upstream's controllers compare these bytes.
+#[tokio::test]
+async fn the_data_of_a_revision_come_back_as_go_writes_them() {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let (_site, mut connection) = connect().await;
+    let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let text = r#"{"spec":{"template":{"$patch":"replace","args":["a \u003c b \u0026\u0026 c \u003e \u2028"]}}}"#;
+    let by_hand = "{ \"spec\": {\"template\":{\"args\":[\"a < b && c > \u{2028}\"], \"$patch\":\"replace\"}} }";
+    let revision = |name: &str, data: &str| {
+        format!(
+            r#"{{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{{"name":"{name}"}},"data":{data},"revision":1}}"#
+        )
+    };
+    let names = ("apps/v1", "ControllerRevision");
+    let message = api::protobuf::message_named(names.0, names.1).expect("it has protobuf");
+    let upstreams = revision("a", text);
+    let upstreams = api::protobuf::encode_telling(message, names, upstreams.as_bytes());
+    let upstreams = upstreams.expect("it is one").bytes;
+    for (kind, body) in [
+        (PROTOBUF, upstreams.into()),
+        ("application/json", revision("b", by_hand).into()),
+        ("application/json", revision("c", text).into()),
+    ] {
+        let headers = [("content-type", kind)];
+        let (head, said) = connection.send_bytes("POST", path, &headers, body).await;
+        assert_eq!(head.status, 201, "{said:?}");
+    }
+    // Another number changes nothing of it.
+    let renumbered = r#"{"revision":2}"#.into();
+    let merge = [("content-type", "application/merge-patch+json")];
+    connection.send_bytes("PATCH", &format!("{path}/b"), &merge, renumbered).await;
+    for accept in [PROTOBUF, "application/json"] {
+        for place in ["", "/a", "/b", "/c"] {
+            let place = format!("{path}{place}");
+            let headers = [("accept", accept)];
+            let (head, body) = connection.send("GET", &place, &headers, &Value::Null).await;
+            let n_found = body.windows(text.len()).filter(|it| *it == text.as_bytes()).count();
+            let n_expected = if place == path { 3 } else { 1 };
+            assert_eq!(head.status, 200, "{body:?}");
+            assert_eq!(n_found, n_expected, "{accept} {place}: {body:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn large_answers_are_compressed_and_indented_on_request() {
     let (_site, mut connection) = connect().await;

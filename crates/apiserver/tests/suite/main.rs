@@ -23,6 +23,7 @@ mod harness;
 mod history;
 mod hostile;
 mod https;
+mod identity;
 mod in_process;
 mod jobs;
 mod kubernetes_service;

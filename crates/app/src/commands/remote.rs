@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use client::Client;
 use client::https::{Config, Content, Https};
 use lifecycle::Tasks;
@@ -16,6 +16,8 @@ use telemetry::Registry;
 use crate::control_plane::identity;
 use crate::datastore::parse_duration;
 use crate::kubeconfig_file;
+use crate::serve::Failure;
+use crate::switch;
 
 /// How, and how often, each client asks.
 #[derive(clap::Args, Clone)]
@@ -72,6 +74,12 @@ pub(crate) fn config(kubeconfig: &Path, name: &str, metrics: &Registry) -> Resul
     Ok(Config { metrics: metrics.clone(), ..config })
 }
 
+/// The same at another server, if one is named: upstream's `--master`.
+pub(crate) fn at(config: Config, server: Option<&str>) -> Config {
+    let server = server.filter(|it| !it.is_empty()).map_or(config.server, str::to_owned);
+    Config { server, ..config }
+}
+
 /// Its connections last until all others have ended: a leader gives back its Lease on the way out.
 pub(crate) fn connect(config: &Config, name: &str, tasks: &Tasks, world: &World) -> Result<Client> {
     let connections = tasks.child_last("connections");
@@ -90,7 +98,9 @@ fn lock(text: &str) -> Result<String, String> {
 #[group(id = "election")]
 pub(crate) struct ElectionFlags {
     /// Run only while holding the component's Lease
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "true", default_missing_value = "true", value_parser = switch::parse)]
+    #[arg(action = clap::ArgAction::Set)]
     leader_elect: bool,
     /// How long others wait for a leader that does not renew before they take its place
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
@@ -125,26 +135,37 @@ impl ElectionFlags {
         Ok(terms)
     }
 
-    /// Runs `lead` at once, or when this process becomes the leader.
+    /// Runs `lead` at once, or when this process becomes the leader. A process that has led and
+    /// leads no more ends, as upstream's do: whoever supervises it starts it anew.
     pub(crate) async fn lead<F>(
         &self,
-        tasks: &Tasks,
-        client: Client,
-        world: World,
-        (name, metrics): (&'static str, &Registry),
+        candidate: Candidate<'_>,
         lead: impl FnOnce(Tasks) -> F + Send + 'static,
     ) -> Result<()>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        if self.leader_elect {
-            let (identity, terms) = (identity(&world), self.terms()?);
-            let metrics = metrics.clone();
-            let election = Election { client, world, name, identity, terms, metrics };
-            reconcile::with_leadership(tasks, election, lead);
-        } else {
+        let Candidate { name, client, tasks, world, metrics, failure } = candidate;
+        if !self.leader_elect {
             lead(tasks.clone()).await;
+            return Ok(());
         }
+        let (identity, terms) = (identity(&world), self.terms()?);
+        let election = Election { client, world, name, identity, terms, metrics };
+        let lost = move || failure.fail(anyhow!("leaderelection lost"));
+        reconcile::with_leadership(tasks, election, lead, lost);
         Ok(())
     }
+}
+
+/// Who stands for election, or works without one.
+pub(crate) struct Candidate<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) client: Client,
+    pub(crate) tasks: &'a Tasks,
+    pub(crate) world: World,
+    /// Where it is shown who leads.
+    pub(crate) metrics: Registry,
+    /// Told of a lost Lease.
+    pub(crate) failure: Failure,
 }

@@ -23,30 +23,77 @@ const ALL: Description<3> = Description {
     labels: ["name", "status", "type"],
 };
 
-/// Names of checks, and whether they are passed.
-type Checks = Vec<(String, bool)>;
+/// One thing that may be wrong.
+struct Check {
+    name: String,
+    /// Told to whoever asks for this one alone.
+    failure: Option<String>,
+}
+
+impl Check {
+    fn new(name: &str, failure: Option<String>) -> Self {
+        Self { name: name.to_owned(), failure }
+    }
+}
 
 /// What a component says of its own parts whenever it is asked.
 #[derive(Clone)]
-pub(crate) struct Health(Arc<dyn Fn() -> Checks + Send + Sync>);
+pub(crate) struct Health {
+    parts: Arc<dyn Fn() -> Vec<Check> + Send + Sync>,
+    troubles: Vec<(&'static str, Trouble)>,
+}
+
+/// What keeps a component from its work, for as long as it does. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    pub(crate) fn begin(&self, what: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+    }
+
+    pub(crate) fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn now(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl Health {
     /// Whoever answers at all is well.
     pub(crate) fn of_answering() -> Self {
-        Self(Arc::new(Vec::new))
+        Self { parts: Arc::new(Vec::new), troubles: Vec::new() }
     }
 
     /// Parts that run as tasks below these, by name. One that was never seen to run is no check:
     /// another may lead, or it has nothing to do without a key or a feature.
     pub(crate) fn of_parts(tasks: &Tasks, parts: Vec<&'static str>) -> Self {
         let (tasks, seen) = (tasks.clone(), Mutex::new(BTreeSet::new()));
-        Self(Arc::new(move || {
+        let parts = Arc::new(move || {
             let running = tasks.names();
             let runs = |part: &str| running.iter().any(|it| it.split('/').any(|it| it == part));
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.extend(parts.iter().filter(|it| runs(it)));
-            seen.iter().map(|it: &&str| ((*it).to_owned(), runs(it))).collect()
-        }))
+            let failure = |it: &str| (!runs(it)).then(|| format!("{it} does not run"));
+            seen.iter().map(|it: &&str| Check::new(it, failure(it))).collect()
+        });
+        Self { parts, troubles: Vec::new() }
+    }
+
+    /// With a check of this name, which fails while there is trouble.
+    #[must_use]
+    pub(crate) fn unless(mut self, name: &'static str, trouble: &Trouble) -> Self {
+        self.troubles.push((name, trouble.clone()));
+        self
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        let mut checks = vec![Check::new("ping", None)];
+        checks.extend(self.troubles.iter().map(|(name, it)| Check::new(name, it.now())));
+        checks.extend((self.parts)());
+        checks
     }
 
     /// `None` for a path that is none of these. Whoever asks for all checks has them counted.
@@ -62,15 +109,14 @@ impl Health {
         if segments.next().is_some() {
             return None;
         }
-        let mut checks = vec![("ping".to_owned(), true)];
-        checks.extend((self.0)());
+        let checks = self.checks();
         if let Some(single) = single {
-            let (_, is_passed) = checks.into_iter().find(|(name, _)| name == single)?;
-            return Some(match is_passed {
-                true => (StatusCode::OK, "ok".to_owned()),
-                false => (
+            let check = checks.into_iter().find(|it| it.name == single)?;
+            return Some(match check.failure {
+                None => (StatusCode::OK, "ok".to_owned()),
+                Some(failure) => (
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    format!("internal server error: {single} does not run\n"),
+                    format!("internal server error: {failure}\n"),
                 ),
             });
         }
@@ -78,24 +124,24 @@ impl Health {
     }
 }
 
-fn all(which: &str, checks: &Checks, query: &str, slis: &Registry) -> (StatusCode, String) {
+fn all(which: &str, checks: &[Check], query: &str, slis: &Registry) -> (StatusCode, String) {
     let pairs = || query.split('&').map(|it| it.split_once('=').unwrap_or((it, "")));
     let is_excluded = |name: &str| pairs().any(|it| it == ("exclude", name));
-    for (name, is_passed) in checks.iter().filter(|it| !is_excluded(&it.0)) {
-        let status = if *is_passed { "success" } else { "error" };
-        slis.gauges(&LAST).with([name, which]).set(f64::from(u8::from(*is_passed)));
+    for Check { name, failure } in checks.iter().filter(|it| !is_excluded(&it.name)) {
+        let status = if failure.is_none() { "success" } else { "error" };
+        slis.gauges(&LAST).with([name, which]).set(f64::from(u8::from(failure.is_none())));
         slis.counters(&ALL).with([name, status, which]).increment();
     }
-    let is_ok = checks.iter().all(|(name, is_passed)| *is_passed || is_excluded(name));
+    let is_ok = checks.iter().all(|it| it.failure.is_none() || is_excluded(&it.name));
     if is_ok && !pairs().any(|(key, _)| key == "verbose") {
         return (StatusCode::OK, "ok".to_owned());
     }
     let mut text = String::new();
-    for (name, is_passed) in checks {
-        let _ = match (is_excluded(name), is_passed) {
+    for Check { name, failure } in checks {
+        let _ = match (is_excluded(name), failure) {
             (true, _) => writeln!(text, "[+]{name} excluded: ok"),
-            (false, true) => writeln!(text, "[+]{name} ok"),
-            (false, false) => writeln!(text, "[-]{name} failed: reason withheld"),
+            (false, None) => writeln!(text, "[+]{name} ok"),
+            (false, Some(_)) => writeln!(text, "[-]{name} failed: reason withheld"),
         };
     }
     let (status, verdict) = match is_ok {
@@ -111,7 +157,7 @@ mod tests {
     use lifecycle::Tasks;
     use telemetry::Registry;
 
-    use super::Health;
+    use super::{Health, Trouble};
 
     fn check(health: &Health, uri: &str, expected: Option<(u16, &str)>) {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -159,6 +205,21 @@ mod tests {
     fn who_has_no_parts_is_well_when_it_answers() {
         let health = Health::of_answering();
         check(&health, "/livez?verbose", Some((200, "[+]ping ok\nlivez check passed\n")));
+    }
+
+    #[test]
+    fn trouble_is_a_check_that_fails_until_it_is_over() {
+        let trouble = Trouble::default();
+        let health = Health::of_answering().unless("controllers", &trouble);
+        check(&health, "/healthz", Some((200, "ok")));
+        trouble.begin("the controllers did not start: no token".to_owned());
+        let failed = "internal server error: the controllers did not start: no token\n";
+        check(&health, "/healthz/controllers", Some((500, failed)));
+        let all = "[+]ping ok\n[-]controllers failed: reason withheld\nlivez check failed\n";
+        check(&health, "/livez", Some((500, all)));
+        trouble.end();
+        check(&health, "/healthz/controllers", Some((200, "ok")));
+        check(&health, "/livez", Some((200, "ok")));
     }
 
     #[test]

@@ -2,132 +2,132 @@
 //! read them. Who clients are and what they may do is the API server's word, as upstream delegates
 //! it.
 
-mod access;
+mod authentication;
+mod authorization;
+mod believed;
 mod health;
 mod pages;
+mod refused;
+mod serving;
 
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::serving::Share;
 use anyhow::{Context as _, Result};
 use authn::ClientCertificate;
-use authn::pki::{Authority, Identity};
 use bytes::Bytes;
 use client::Client;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
-use serving::Share;
 use stdx::World;
 use telemetry::Registry;
-use tokio::net::TcpListener;
 
-use access::Access;
-pub(crate) use health::Health;
-pub(crate) use pages::{FlagValues, Places};
+use self::authentication::Authentication;
+use self::authorization::Authorization;
+use self::refused::Refused;
+use crate::commands::remote;
+use crate::switch::named;
+pub(crate) use health::{Health, Trouble};
+pub(crate) use pages::{Configuration, FlagValues, Places};
 
 /// Of the process's descriptors.
 const SHARE: Share = Share(8);
-/// Upstream's `--authorization-always-allow-paths`.
-const OPEN_PATHS: &[&str] = &["/healthz", "/livez", "/readyz"];
 
 #[derive(clap::Args, Clone)]
 #[group(id = "component-server")]
 pub(crate) struct Flags {
-    /// Address to serve health and metrics on
-    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
-    bind_address: IpAddr,
-    /// Authority of clients' certificates; without it the one of the kubeconfig
-    #[arg(long, value_name = "FILE")]
-    client_ca_file: Option<PathBuf>,
-    /// Certificate to serve with; without it one is made at start that nobody signed
-    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
-    tls_cert_file: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
-    tls_private_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    serving: serving::Flags,
+    #[command(flatten)]
+    authentication: authentication::Flags,
+    #[command(flatten)]
+    authorization: authorization::Flags,
 }
 
 /// What a component says of how it was started.
 pub(crate) struct About {
     pub(crate) flags: FlagValues,
-    /// The group of its configuration, and where upstream has what the flags say.
-    pub(crate) config: (&'static str, Places),
+    pub(crate) configuration: Configuration,
 }
 
-/// What a component serves with.
-pub(crate) struct Parts<'a> {
+/// The cluster that a component works for.
+pub(crate) struct Cluster<'a> {
+    pub(crate) name: &'static str,
+    /// By `kubeconfig`.
     pub(crate) client: Client,
-    /// PEM of the authority in the kubeconfig.
-    pub(crate) authority: &'a [u8],
+    pub(crate) kubeconfig: &'a Path,
     pub(crate) metrics: Registry,
-    pub(crate) health: Health,
-    pub(crate) about: About,
     pub(crate) world: &'a World,
     pub(crate) tasks: &'a Tasks,
 }
 
-impl Flags {
-    /// Listens, and serves until shutdown. Port 0 is none, as upstream has it.
-    pub(crate) async fn serve(&self, name: &str, port: u16, parts: Parts<'_>) -> Result<()> {
-        if port == 0 {
-            return Ok(());
+impl Cluster<'_> {
+    /// As another kubeconfig says, if one is named. Kubeadm names the same.
+    async fn client(&self, kubeconfig: &Option<PathBuf>) -> Result<Client> {
+        match named(kubeconfig).filter(|it| *it != self.kubeconfig) {
+            None => Ok(self.client.clone()),
+            Some(path) => {
+                let config = remote::config(path, self.name, &self.metrics)?;
+                remote::connect(&config, self.name, self.tasks, self.world)
+            }
         }
-        let identity = self.identity(name, parts.world)?;
-        let client_ca = match &self.client_ca_file {
-            Some(path) => read(path)?,
-            None => String::from_utf8_lossy(parts.authority).into_owned(),
-        };
-        let tls = authn::pki::server_config(&identity, &client_ca)
-            .context("setting up TLS for health and metrics")?;
-        let address = SocketAddr::new(self.bind_address, port);
-        let listener = TcpListener::bind(address).await.with_context(|| {
-            format!(
-                "cannot listen on {address}: choose another port with --secure-port, or 0 for none"
-            )
-        })?;
-        let core = Arc::new(Core {
-            name: name.to_owned(),
-            access: Access::new(parts.client, parts.world.clock.clone()),
-            metrics: parts.metrics,
-            slis: Registry::default(),
-            health: parts.health,
-            about: parts.about,
-            started: parts.world.clock.now(),
-            world: parts.world.clone(),
-        });
-        let answer = move |certificate: Option<Arc<ClientCertificate>>, request| {
-            let core = core.clone();
-            async move { core.answer(certificate.as_deref(), request).await }
-        };
-        let identify = ClientCertificate::of_connection;
-        serving::serve_https(listener, Arc::new(tls), SHARE, parts.tasks, identify, answer);
-        Ok(())
-    }
-
-    fn identity(&self, name: &str, world: &World) -> Result<Identity> {
-        if let (Some(certificate), Some(key)) = (&self.tls_cert_file, &self.tls_private_key_file) {
-            return Ok(Identity {
-                certificate_pem: read(certificate)?,
-                private_key_pem: read(key)?,
-            });
-        }
-        let (now, random) = (world.clock.now(), &world.random);
-        let authority = Authority::create(&format!("{name}-ca"), now, random)?;
-        let local = [IpAddr::from([127, 0, 0, 1])];
-        Ok(authority.issue_server(name, &["localhost"], &local, now, random)?)
     }
 }
 
-fn read(path: &std::path::Path) -> Result<String> {
+/// What a component serves with.
+pub(crate) struct Parts<'a> {
+    pub(crate) cluster: Cluster<'a>,
+    pub(crate) health: Health,
+    pub(crate) about: About,
+    /// Whether to start although nobody says whom to believe, if no flag says.
+    pub(crate) is_tolerant: bool,
+}
+
+impl Flags {
+    /// Listens, and serves until shutdown. Port 0 is none, as upstream has it.
+    pub(crate) async fn serve(&self, port: u16, parts: Parts<'_>) -> Result<()> {
+        if port == 0 {
+            return Ok(());
+        }
+        let Parts { cluster, health, about, is_tolerant } = parts;
+        let listener = self.serving.listen(port)?;
+        let authentication = self.authentication.start(is_tolerant, &cluster).await?;
+        let authorization = self.authorization.start(&cluster).await?;
+        let Cluster { name, metrics, world, tasks, .. } = cluster;
+        let trust = authentication.trust();
+        let tls = self.serving.tls(name, trust.clone(), world)?;
+        let core = Arc::new(Core {
+            name,
+            authentication,
+            authorization,
+            metrics,
+            slis: Registry::default(),
+            health,
+            about,
+            started: world.clock.now(),
+            world: world.clone(),
+        });
+        let answer = move |certificate, request| {
+            let core = core.clone();
+            async move { core.answer(certificate, request).await }
+        };
+        let identify = Authentication::identify(&trust);
+        ::serving::serve_https(listener, Arc::new(tls), SHARE, tasks, identify, answer);
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
 }
 
 struct Core {
-    name: String,
-    access: Access,
+    name: &'static str,
+    authentication: Authentication,
+    authorization: Authorization,
     metrics: Registry,
     /// What checks of health found.
     slis: Registry,
@@ -140,12 +140,12 @@ struct Core {
 impl Core {
     async fn answer(
         &self,
-        certificate: Option<&ClientCertificate>,
+        certificate: Option<Arc<ClientCertificate>>,
         request: Request<Incoming>,
     ) -> Response<Full<Bytes>> {
         let path = request.uri().path();
-        if !OPEN_PATHS.contains(&path)
-            && let Err(refused) = self.access.validate(certificate, &request).await
+        if !self.authorization.is_open(path)
+            && let Err(refused) = self.validate(certificate, &request).await
         {
             return text(refused.status(), refused.to_string());
         }
@@ -159,6 +159,16 @@ impl Core {
         self.page(path)
     }
 
+    async fn validate(
+        &self,
+        certificate: Option<Arc<ClientCertificate>>,
+        request: &Request<Incoming>,
+    ) -> Result<(), Refused> {
+        let now = self.world.clock.now();
+        let user = self.authentication.user(certificate, request.headers(), now).await?;
+        self.authorization.validate(user, request.method(), request.uri().path()).await
+    }
+
     fn page(&self, path: &str) -> Response<Full<Bytes>> {
         match path {
             "/metrics" | "/metrics/slis" => {
@@ -166,14 +176,13 @@ impl Core {
                 of_type(text(StatusCode::OK, registry.render()), telemetry::CONTENT_TYPE)
             }
             "/configz" => {
-                let (group, places) = self.about.config;
-                let config = pages::configz(group, places, &self.about.flags);
+                let config = self.about.configuration.render(&self.about.flags);
                 of_type(text(StatusCode::OK, config.to_string()), "application/json")
             }
-            "/flagz" => text(StatusCode::OK, self.about.flags.render(&self.name)),
+            "/flagz" => text(StatusCode::OK, self.about.flags.render(self.name)),
             "/statusz" => {
                 let now = self.world.clock.now();
-                text(StatusCode::OK, pages::statusz(&self.name, self.started, now))
+                text(StatusCode::OK, pages::statusz(self.name, self.started, now))
             }
             _ => text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
         }

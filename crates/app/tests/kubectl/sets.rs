@@ -84,3 +84,22 @@ fn a_daemon_set_rolls_out_and_rolls_back() {
     let images = cluster.ok(&["get", "pods", "-o", &format!("jsonpath={image}")]);
     assert_eq!(images.trim(), ["xebec.local/toolbox:1"; 3].join(" "));
 }
+
+/// kubectl compares the bytes of what it would write with those of the revision, which Go escapes.
+#[test]
+fn going_back_to_the_template_that_is_there_changes_nothing() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    for (kind, rest) in [("StatefulSet", "  serviceName: web\n  replicas: 1"), ("DaemonSet", "")] {
+        let name = kind.to_lowercase();
+        let manifest = manifest(kind, &name, rest).replace(
+            "image: \"xebec.local/toolbox:1\"",
+            "image: \"xebec.local/toolbox:1\", args: [\"a < b && c > d\"]",
+        );
+        cluster.ok(&["apply", "-f", &cluster.file(&format!("{name}.yaml"), &manifest)]);
+        let set = format!("{name}/{name}");
+        cluster.ok(&["rollout", "status", &set, "--timeout=60s"]);
+        let undone = cluster.ok(&["rollout", "undo", &set, "--to-revision=1"]);
+        let skipped = "skipped rollback (current template already matches revision 1)";
+        assert!(undone.contains(skipped), "{undone}");
+    }
+}

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::cluster::Cluster;
-use super::components::{Process, get};
 use super::page::Page;
+use super::process::{Process, get};
 
 /// What a command that must not start says, and its exit code. Nothing may be made.
 fn refused(command: &str, flag: &str) -> (String, Option<i32>) {

@@ -15,3 +15,5 @@ mod features;
 mod logs;
 mod metrics;
 mod page;
+#[path = "../components/process.rs"]
+mod process;

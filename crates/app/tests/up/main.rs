@@ -11,6 +11,5 @@ mod addresses;
 #[path = "../kubectl/cluster.rs"]
 #[expect(dead_code, reason = "shared with the kubectl tests, which use all of it")]
 mod cluster;
-mod components;
 mod controllers;
 mod lifecycle;

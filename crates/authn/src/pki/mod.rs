@@ -4,6 +4,7 @@
 mod authority;
 mod clients;
 mod der;
+mod offer;
 mod pod_key;
 mod requested;
 mod rotating;
@@ -19,14 +20,15 @@ use jiff::Timestamp;
 use x509_parser::pem::parse_x509_pem;
 
 pub use authority::Authority;
-pub use clients::{Trust, garbage};
+pub use clients::{ChangingTrust, Trust, garbage};
+pub use offer::{Group, MinVersion, Offer, OfferError, Suite};
 pub use pod_key::PodKey;
 pub use requested::Terms;
 pub use rotating::Rotating;
 pub use service_account_key::ServiceAccountKey;
 pub use tls::{
-    client_config, rotating_client_config, rotating_server_config, server_config,
-    trusting_server_config,
+    changing_server_config, client_config, rotating_client_config, rotating_server_config,
+    server_config, trusting_server_config,
 };
 pub use verifying_key::VerifyingKey;
 pub use wanted::{Subject, Wanted, pin, validity};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-use super::{Error, Identity, Rotating, Trust};
+use super::{ChangingTrust, Error, Identity, Offer, Rotating, Trust};
 
 /// HTTP/2 first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -82,6 +83,27 @@ pub fn trusting_server_config(
     config.alpn_protocols = protocols();
     config.ticketer = aws_lc_rs::Ticketer::new().map_err(tls)?;
     config.send_tls13_tickets = TICKETS;
+    Ok(config)
+}
+
+/// A server whose clients are believed by what holds at each handshake, and which offers no more
+/// than it is told. Clients that come back are asked again: no session goes on.
+pub fn changing_server_config(
+    identity: Arc<Rotating>,
+    trust: Arc<ChangingTrust>,
+    offer: &Offer,
+) -> Result<ServerConfig, Error> {
+    let mut config = ServerConfig::builder_with_provider(offer.provider())
+        .with_protocol_versions(offer.versions())
+        .map_err(tls)?
+        .with_client_cert_verifier(trust)
+        .with_cert_resolver(identity);
+    config.alpn_protocols = protocols();
+    if offer.without_http2 {
+        config.alpn_protocols.retain(|it| it != PROTOCOLS[0]);
+    }
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 

@@ -19,7 +19,7 @@ use api::core::node::NodeView;
 use api::core::pod::PodView;
 use api::core::service::Service;
 use api::discovery::endpoint_slice::EndpointSlice;
-use apimachinery::ObjectKey;
+use apimachinery::{ApiError, ObjectKey};
 use informer::Indexer;
 use reconcile::{
     Change, EventRecorder, EventType, Failed, Next, OwnWrites, Reconciler, WorkQueue, itself,
@@ -32,7 +32,7 @@ use self::plan::{CONTROLLER, Observed, Plan};
 use crate::backends::{BY_SELECTOR, Pace, Triggers};
 use crate::flags::{at_least_one, duration};
 use crate::pods::{BY_LABEL, BY_NODE};
-use crate::slices::{self, BY_SERVICE, Writer};
+use crate::slices::{self, Action, BY_SERVICE, Writer};
 use crate::{Descriptor, Flags, RETRIES_MAX, Startup, backends, owners, pods};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -65,6 +65,7 @@ const BY_ROUTING: &str = "routing";
 const AUTO: &str = "auto";
 const ENABLED: &str = "TopologyAwareHintsEnabled";
 const DISABLED: &str = "TopologyAwareHintsDisabled";
+const FAILED: &str = "FailedToUpdateEndpointSlices";
 const GIVEN: &str = "Topology Aware Hints has been enabled";
 const TAKEN: &str = "Topology Aware Hints has been disabled";
 
@@ -193,8 +194,13 @@ impl Reconciler for EndpointSlices {
         self.metrics.planned(key, &plan, distribution);
         self.tell(key, &service, &plan);
         for action in plan.actions {
-            let applied = self.writer.apply(key, action).await;
-            applied.inspect_err(|_| self.metrics.synced("error"))?;
+            let doing = doing(&action);
+            if let Err(err) = self.writer.apply(key, action).await {
+                self.metrics.synced("error");
+                let message = failure(key, &doing, err.cause());
+                self.events.event(&*service, EventType::Warning, FAILED, message);
+                return Err(err);
+            }
         }
         self.triggers.keep(key, seen);
         self.metrics.synced("success");
@@ -275,6 +281,22 @@ impl EndpointSlices {
         let message = format!("{what}, addressType: {family}");
         self.events.event(service, kind, reason, message);
     }
+}
+
+/// In upstream's words.
+fn doing(action: &Action) -> String {
+    match action {
+        Action::Create(_) => "create".to_owned(),
+        Action::Update(slice) => format!("update {}", owners::name(&slice.metadata)),
+        Action::Delete(slice) => format!("delete {}", owners::name(&slice.metadata)),
+    }
+}
+
+fn failure(service: &ObjectKey, doing: &str, why: &ApiError) -> String {
+    format!(
+        "Error updating Endpoint Slices for Service {service}: \
+         failed to {doing} EndpointSlice for Service {service}: {why}"
+    )
 }
 
 fn cloned((family, verdict): (&String, &Verdict)) -> (String, Verdict) {

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use stdx::Cidr;
 
 use self::selection::{Choice, Selection};
-pub(crate) use self::values::{at_least_one, duration, rate};
+pub(crate) use self::values::{at_least_one, boolean, duration, rate};
 use crate::availability::{Availability, Unavailable};
 use crate::{ALL, Descriptor, MANAGER, node_ipam, resources};
 
@@ -274,6 +274,9 @@ mod tests {
             "--node-startup-grace-period=-1s",
             "--node-eviction-rate=-1",
             "--unhealthy-zone-threshold=NaN",
+            "--enable-garbage-collector=maybe",
+            "--allocate-node-cidrs=yes",
+            "--namespace-sync-period=5",
         ] {
             let (name, _) = flag.split_once('=').unwrap();
             assert!(refused(flag).contains(name), "{flag}: {}", refused(flag));

@@ -17,12 +17,19 @@ pub(crate) enum Error {
     Negative,
     #[error("must be a number such as 0.1, and not negative")]
     Rate,
+    #[error("must be true or false")]
+    Boolean,
 }
 
 /// How many work at once.
 pub(crate) fn at_least_one(text: &str) -> Result<usize, Error> {
     let workers = text.parse().ok().filter(|it| (1..=WORKERS_MAX).contains(it));
     workers.ok_or(Error::Workers)
+}
+
+/// As Go's flags take it; after `=` alone, or without a value.
+pub(crate) fn boolean(text: &str) -> Result<bool, Error> {
+    features::parse_bool(text).ok_or(Error::Boolean)
 }
 
 /// A duration as Go prints it.

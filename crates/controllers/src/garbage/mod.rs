@@ -37,6 +37,7 @@ const PLANS: &[(&str, Plan)] = &[
     ("legacy_token_cleaner", crate::legacy_token_cleaner::plan_any),
     ("load_balancer", crate::load_balancer::plan_any),
     ("namespace", crate::namespace::plan_any),
+    ("node_certificate_approving", crate::node_certificate_approving::plan_any),
     ("node_ipam", crate::node_ipam::plan_any),
     ("node_lifecycle", crate::node_lifecycle::plan_any),
     ("persistent_volume_claim_protection", crate::persistent_volume_claim_protection::plan_any),

@@ -32,7 +32,7 @@ use self::absent::{Absent, Named};
 pub(crate) use self::garbage::plan_any;
 use self::graph::{Graph, Node};
 use self::plan::{Action, Dependents, Fate, Owner};
-use crate::flags::at_least_one;
+use crate::flags::{at_least_one, boolean};
 use crate::resources::{Followed, Listener, Resources};
 use crate::{Descriptor, Flags, Startup};
 
@@ -51,6 +51,12 @@ struct Settings {
     /// Objects whose owners are looked at at once
     #[arg(long, value_name = "N", default_value = "20", value_parser = at_least_one)]
     concurrent_gc_syncs: usize,
+    /// Collect garbage; without, what lost its owner stays, and so does what is deleted with orphans
+    /// or in the foreground
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "true", default_missing_value = "true", value_parser = boolean)]
+    #[arg(action = clap::ArgAction::Set)]
+    enable_garbage_collector: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,13 +90,21 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn start(startup: &Startup<'_>) {
+    let settings: &Settings = startup.settings();
+    if !settings.enable_garbage_collector {
+        tracing::warn!(
+            controller = DESCRIPTOR.name,
+            "not started: --enable-garbage-collector=false"
+        );
+        return;
+    }
     let controller = startup.controller::<Uid>();
     let (shared, resources) = (Arc::new(Shared::default()), startup.resources.clone());
     resources.listen(Arc::new(Follower { shared: shared.clone(), queue: controller.queue() }));
     let (client, events) = (startup.client.clone(), startup.events());
     let collector =
         GarbageCollector { client, resources, shared, absent: Mutex::default(), events };
-    controller.workers(startup.settings::<Settings>().concurrent_gc_syncs).run(collector);
+    controller.workers(settings.concurrent_gc_syncs).run(collector);
 }
 
 /// Keeps the graph.

@@ -128,10 +128,10 @@ fn name(owner: &str, hash: &str) -> String {
 /// Letters that spell no words, as in generated names.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// FNV-1 of the data and the number of collisions, in upstream's spelling: whoever of the two made
-/// a revision, the other finds it under its name.
+/// FNV-1 of the data, as they are stored, and the number of collisions, in upstream's spelling:
+/// whoever of the two made a revision, the other finds it under its name.
 pub(super) fn hash(data: &Value, collisions: i32) -> String {
-    let text = format!("{data}{collisions}");
+    let text = format!("{}{collisions}", api::encode_raw(data));
     let hash = text
         .bytes()
         .fold(2_166_136_261_u32, |hash, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte));

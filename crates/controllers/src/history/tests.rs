@@ -81,6 +81,36 @@ fn a_revision_has_upstreams_bytes() {
     assert_eq!(written, expected);
 }
 
+/// Upstream compares the bytes of revisions, and Go escapes what could end a script in a page.
+#[test]
+fn texts_are_escaped_as_upstream_escapes_them() {
+    let mut set = set("a");
+    let template = &mut set.spec.as_mut().unwrap().template;
+    let container = &mut template.spec.as_mut().unwrap().containers[0];
+    container.command = Some(vec!["sh".to_owned(), "-c".to_owned(), "a < b && c > d".to_owned()]);
+    let made = made(&set, &[]);
+    let container = "{\"command\":[\"sh\",\"-c\",\"a \\u003c b \\u0026\\u0026 c \\u003e d\"],\
+                     \"image\":\"a\",\"imagePullPolicy\":\"Always\",\"name\":\"main\",\
+                     \"resources\":{},\"terminationMessagePath\":\"/dev/termination-log\",\
+                     \"terminationMessagePolicy\":\"File\"}";
+    let expected = format!(
+        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\
+         \"metadata\":{{\"labels\":{{\"app\":\"web\"}}}},\
+         \"spec\":{{\"containers\":[{container}],\"dnsPolicy\":\"ClusterFirst\",\
+         \"restartPolicy\":\"Always\",\"schedulerName\":\"default-scheduler\",\
+         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":30}}}}}}}}"
+    );
+    // As it goes to any API server, and comes from ours.
+    let sent = String::from_utf8(made.encode()).unwrap();
+    assert!(sent.contains(&format!("\"data\":{expected},")), "{sent}");
+    // FNV-1 of those bytes and the number of collisions, which upstream names it by, too.
+    assert_eq!(made.metadata.name.as_deref(), Some("web-545bc7d59c"));
+    // What upstream wrote, as any API server gives it back, is found again.
+    let theirs = sent.replace(&made.metadata.name.clone().unwrap(), "web-theirs");
+    let theirs = Arc::new(ControllerRevision::decode(theirs.as_bytes()).unwrap());
+    assert_eq!(complete(&set, std::slice::from_ref(&theirs)).update, theirs);
+}
+
 #[test]
 fn names_are_upstreams() {
     // FNV-1 of `{}0`, spelt in decimal with letters that make no words.

@@ -26,7 +26,7 @@ use stdx::SharedClock;
 
 pub(crate) use self::garbage::plan_any;
 use self::plan::{Found, Verdict};
-use crate::flags::at_least_one;
+use crate::flags::{at_least_one, duration};
 use crate::resources::Listener;
 use crate::{Descriptor, Flags, Startup, owners};
 
@@ -45,6 +45,9 @@ struct Settings {
     /// Namespaces that are emptied at once
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
     concurrent_namespace_syncs: usize,
+    /// Accepted, and does nothing: namespaces are looked at when something happens to them
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = duration)]
+    namespace_sync_period: Duration,
 }
 
 /// How long to leave what remains alone when no event comes: for resources that cannot be watched,

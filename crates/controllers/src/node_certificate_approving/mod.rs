@@ -2,6 +2,7 @@
 //! with, for the node's own names and addresses alone, and one for each component that they run.
 //! Upstream leaves the first to people; so this one runs where it is named, and in `xebec up`.
 
+mod garbage;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use client::Api;
 use informer::Indexer;
 use reconcile::{Failed, Next, Outcome as _, OwnWrites, PATIENCE, Reconciler, itself};
 
-use self::plan::{Surroundings, Verdict};
+pub(crate) use self::garbage::plan_any;
+use self::plan::Verdict;
 use crate::{Descriptor, Flags, Startup, certificates};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -73,7 +75,8 @@ impl Reconciler for Approving {
         if !plan::is_of_node(&request) {
             return Ok(Next::Settled);
         }
-        match plan::plan(&request, &self.surroundings()) {
+        let around = plan::around(self.nodes.list(), &self.services.list(), &self.slices.list());
+        match plan::plan(&request, &around) {
             Verdict::NotOurs => Ok(Next::Settled),
             Verdict::Wait(why) => Err(Error::NotYet { request: key.name.clone(), why }),
             Verdict::Approve(message) => {
@@ -86,24 +89,6 @@ impl Reconciler for Approving {
                 }
                 Ok(Next::Settled)
             }
-        }
-    }
-}
-
-impl Approving {
-    fn surroundings(&self) -> Surroundings {
-        let services = self.services.list();
-        let addresses = services.iter().filter_map(|it| it.spec.as_ref()?.cluster_ips.clone());
-        let slices = self.slices.list();
-        let servers = slices.iter().filter(|it| plan::is_of_api_servers(it));
-        let servers = servers.flat_map(|it| it.endpoints.iter().flatten());
-        Surroundings {
-            nodes: self.nodes.list(),
-            taken: addresses
-                .flatten()
-                .chain(servers.flat_map(|it| it.addresses.clone()))
-                .filter_map(|it| it.parse().ok())
-                .collect(),
         }
     }
 }

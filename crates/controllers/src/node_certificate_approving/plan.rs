@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use api::certificates::CertificateSigningRequest;
 use api::certificates::certificate_signing_request::{APPROVED, Asked, DENIED, asked};
+use api::core::Service;
 use api::core::node::NodeView;
 use api::discovery::EndpointSlice;
 
@@ -28,6 +29,19 @@ pub(super) struct Surroundings {
     pub(super) taken: BTreeSet<IpAddr>,
 }
 
+/// Of what the caches show.
+pub(super) fn around(
+    nodes: Vec<Arc<NodeView>>,
+    services: &[Arc<Service>],
+    slices: &[Arc<EndpointSlice>],
+) -> Surroundings {
+    let addresses = services.iter().filter_map(|it| it.spec.as_ref()?.cluster_ips.clone());
+    let servers = slices.iter().filter(|it| is_of_api_servers(it));
+    let servers = servers.flat_map(|it| it.endpoints.iter().flatten());
+    let taken = addresses.flatten().chain(servers.flat_map(|it| it.addresses.clone()));
+    Surroundings { nodes, taken: taken.filter_map(|it| it.parse().ok()).collect() }
+}
+
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     NotOurs,
@@ -42,7 +56,7 @@ pub(super) fn is_of_node(request: &CertificateSigningRequest) -> bool {
     is_open && matches!(signer, KUBELET_SERVING | NODE_COMPONENT)
 }
 
-pub(super) fn is_of_api_servers(slice: &EndpointSlice) -> bool {
+fn is_of_api_servers(slice: &EndpointSlice) -> bool {
     let service = slice.metadata.labels.iter().flatten();
     let mut service = service.filter(|(key, _)| *key == "kubernetes.io/service-name");
     slice.metadata.namespace.as_deref() == Some("default")

@@ -7,6 +7,7 @@ use api::certificates::certificate_signing_request::{AlternativeNames, Asked};
 use api::core::node::{Node, NodeView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::plan::{Surroundings, Verdict, check_names, is_of_node, plan};
@@ -133,4 +134,89 @@ fn a_component_is_one_of_those_that_nodes_run_on_the_node_that_it_says() {
     let server: &[&str] = &["server auth", "digital signature"];
     let usage = "usages did not match [client auth digital signature key encipherment]";
     check("xebec:network", &["xebec:node:b"], server, &[], usage);
+}
+
+fn texts(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+/// Names and addresses that nodes say they have, in any mixture: some of them are somebody else's.
+fn anything() -> impl Strategy<Value = Vec<String>> {
+    let text = prop::sample::select(vec![
+        "web",
+        "other",
+        "third",
+        "kubernetes",
+        "localhost",
+        "*.web",
+        "a.svc",
+        "192.0.2.1",
+        "192.0.2.7",
+        "192.0.2.9",
+        "10.96.0.1",
+        "127.0.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+    ]);
+    prop::collection::vec(text.prop_map(str::to_owned), 0..6)
+}
+
+proptest! {
+    /// Whatever nodes say of themselves, none serves under what another node, a Service or an API
+    /// server has, or under what means every machine.
+    #[test]
+    fn no_node_gets_what_somebody_else_has(
+        own in anything(),
+        others in anything(),
+        dns in anything(),
+        addresses in prop::collection::vec(any::<[u8; 4]>(), 0..3),
+        named in anything(),
+    ) {
+        let taken = ["10.96.0.1", "192.0.2.9"].map(|it| it.parse().unwrap());
+        let around = Surroundings {
+            nodes: vec![node("web", &texts(&own)), node("other", &texts(&others))],
+            taken: taken.into(),
+        };
+        let parsed = named.iter().filter_map(|it| it.parse::<std::net::IpAddr>().ok());
+        let addresses: Vec<_> = addresses.into_iter().map(Into::into).chain(parsed).collect();
+        let names = AlternativeNames { dns, addresses, ..AlternativeNames::default() };
+        let asked = Asked { names, ..Asked::default() };
+        let found = check_names(&asked, &around.nodes[0], &around);
+        prop_assert_eq!(&found, &check_names(&asked, &around.nodes[0], &around));
+        if found.is_err() {
+            return Ok(());
+        }
+        for name in &asked.names.dns {
+            prop_assert!(name == "web" || own.contains(name), "{name}");
+            prop_assert!(name != "other" && !others.contains(name), "{name}");
+            prop_assert!(!name.contains('*') && !name.ends_with(".svc"), "{name}");
+            prop_assert!(name != "kubernetes" && name != "localhost", "{name}");
+        }
+        for address in &asked.names.addresses {
+            prop_assert!(own.contains(&address.to_string()), "{address}");
+            prop_assert!(!others.contains(&address.to_string()), "{address}");
+            prop_assert!(!around.taken.contains(address), "{address}");
+            let is_nobodys =
+                address.is_loopback() || address.is_unspecified() || address.is_multicast();
+            prop_assert!(!is_nobodys, "{address}");
+        }
+    }
+
+    /// What is decided is not looked at again, and people's requests never are.
+    #[test]
+    fn only_open_requests_of_nodes_are_decided(
+        user in prop::sample::select(vec!["admin", "system:node:", "system:node:web", "web"]),
+        is_node: bool,
+        signer in prop::sample::select(vec![KUBELET_SERVING, NODE_COMPONENT, "a.b/c"]),
+        condition in prop::sample::select(vec!["", "Approved", "Denied", "Other"]),
+    ) {
+        let groups: &[&str] = if is_node { &["system:nodes"] } else { &["system:masters"] };
+        let request = request(user, groups, signer, condition);
+        let is_open = signer != "a.b/c" && matches!(condition, "" | "Other");
+        prop_assert_eq!(is_of_node(&request), is_open);
+        let verdict = plan(&request, &around());
+        prop_assert_eq!(&verdict, &plan(&request, &around()));
+        let is_nodes = is_node && user.starts_with("system:node:");
+        prop_assert!(is_nodes || verdict == Verdict::NotOurs, "{verdict:?}");
+    }
 }

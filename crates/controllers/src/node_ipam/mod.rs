@@ -25,6 +25,7 @@ use stdx::Cidr;
 pub(crate) use self::garbage::plan_any;
 use self::metrics::Metrics;
 use self::plan::{Masks, Whole};
+use crate::flags::boolean;
 use crate::{Descriptor, Flags, Startup};
 
 pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
@@ -40,7 +41,8 @@ pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
 #[group(skip)]
 pub(crate) struct Settings {
     /// Give nodes their parts of --cluster-cidr (default: false; in `xebec up` true)
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_parser = boolean)]
     allocate_node_cidrs: Option<bool>,
     /// The pod network that nodes get parts of: one range, or one of IPv4 and one of IPv6
     #[arg(long, value_name = "CIDR,...", value_delimiter = ',', value_parser = plan::parse_cidr)]

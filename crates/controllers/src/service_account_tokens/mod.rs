@@ -43,6 +43,9 @@ struct Settings {
     concurrent_serviceaccount_token_syncs: usize,
 }
 
+/// After so many a Secret is left alone until it, or its account, changes.
+const RETRIES_MAX: u32 = 10;
+
 /// Index: the account that a Secret is for, with its namespace.
 const BY_ACCOUNT: &str = "service-account";
 
@@ -115,6 +118,7 @@ fn start(startup: &Startup<'_>) {
             secrets.iter().filter_map(|it| Key::of(it)).for_each(|it| queue.add(it));
         })
         .workers(startup.settings::<Settings>().concurrent_serviceaccount_token_syncs)
+        .gives_up_after(RETRIES_MAX)
         .run(reconciler);
 }
 

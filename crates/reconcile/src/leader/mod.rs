@@ -38,18 +38,22 @@ pub struct Election {
 }
 
 /// Runs `lead` only while holding the lease. `lead` gets tasks that are cancelled when the lease is
-/// lost; it leads once: after a loss, or when shut down, it is over.
+/// lost; it leads once: after a loss it is over, and `lost` is told, so that the process can end and
+/// somebody start it anew. Who is shut down has lost nothing.
 pub fn with_leadership<F>(
     tasks: &Tasks,
     election: Election,
     lead: impl FnOnce(Tasks) -> F + Send + 'static,
+    lost: impl FnOnce() + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let followers = tasks.child(election.name);
     let mut candidate = Candidate::new(election);
     tasks.spawn(&candidate.task(), |shutdown| async move {
-        candidate.serve_term(&followers, lead, &shutdown).await;
+        if candidate.serve_term(&followers, lead, &shutdown).await == End::Lost {
+            lost();
+        }
     });
 }
 
@@ -71,6 +75,13 @@ pub fn with_leaderships<F>(
             followers.ended().await;
         }
     });
+}
+
+/// How a term ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Lost,
+    Shutdown,
 }
 
 struct Candidate {
@@ -101,10 +112,10 @@ impl Candidate {
         followers: &Tasks,
         lead: impl FnOnce(Tasks) -> F,
         shutdown: &Shutdown,
-    ) {
+    ) -> End {
         tokio::select! {
             biased;
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return End::Shutdown,
             () = self.acquire() => {}
         }
         let (lease, identity) = (self.election.name, self.election.identity.clone());
@@ -115,20 +126,20 @@ impl Candidate {
             // Those it started still need the lease.
             std::future::pending::<()>().await;
         };
-        let is_lost = tokio::select! {
+        let end = tokio::select! {
             biased;
-            () = shutdown.cancelled() => false,
-            () = self.hold() => true,
-            () = leading => false,
+            () = shutdown.cancelled() => End::Shutdown,
+            () = self.hold() => End::Lost,
+            () = leading => End::Shutdown,
         };
         followers.cancel();
         self.metrics.leads(false);
         self.held = None;
-        if is_lost {
-            tracing::error!(lease, identity, "lost the lease");
-        } else {
-            self.release().await;
+        match end {
+            End::Lost => tracing::error!(lease, identity, "lost the lease"),
+            End::Shutdown => self.release().await,
         }
+        end
     }
 
     async fn acquire(&mut self) {

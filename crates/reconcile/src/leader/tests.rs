@@ -119,13 +119,19 @@ struct Candidate {
     line: Arc<Line>,
     tasks: Tasks,
     is_leading: Arc<AtomicBool>,
+    /// Whether it was told so.
+    has_lost: Arc<AtomicBool>,
     metrics: Registry,
 }
 
 fn candidate(server: &Arc<Server>, world: &World, identity: &str) -> Candidate {
-    stand(server, world, identity, |tasks, election, flag| {
-        with_leadership(tasks, election, |tasks| async move { work(&tasks, flag) });
-    })
+    let has_lost = Arc::new(AtomicBool::new(false));
+    let lost = has_lost.clone();
+    let candidate = stand(server, world, identity, |tasks, election, flag| {
+        let lead = |tasks: Tasks| async move { work(&tasks, flag) };
+        with_leadership(tasks, election, lead, move || lost.store(true, Ordering::Relaxed));
+    });
+    Candidate { has_lost, ..candidate }
 }
 
 /// One that stands again after a loss.
@@ -149,7 +155,7 @@ fn stand(
         is_down: AtomicBool::new(false),
         n_calls: AtomicUsize::new(0),
     });
-    let (tasks, is_leading) = (Tasks::new(), Arc::new(AtomicBool::new(false)));
+    let (tasks, is_leading) = (Tasks::new(), Arc::<AtomicBool>::default());
     let metrics = Registry::default();
     let election = Election {
         client: Client::new(line.clone(), "test"),
@@ -160,7 +166,7 @@ fn stand(
         metrics: metrics.clone(),
     };
     start(&tasks, election, is_leading.clone());
-    Candidate { line, tasks, is_leading, metrics }
+    Candidate { line, tasks, is_leading, has_lost: Arc::default(), metrics }
 }
 
 /// Takes a second to end.
@@ -176,6 +182,10 @@ fn work(tasks: &Tasks, flag: Arc<AtomicBool>) {
 impl Candidate {
     fn is_leading(&self) -> bool {
         self.is_leading.load(Ordering::Relaxed)
+    }
+
+    fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
     }
 }
 
@@ -198,6 +208,21 @@ async fn the_second_leads_soon_after_the_first_releases() {
     assert_eq!(lease.holder_identity.as_deref(), Some("two"));
     assert_eq!(lease.lease_transitions, Some(1));
     two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
+    assert_eq!((one.has_lost(), two.has_lost()), (false, false), "they gave it back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_finds_another_in_its_lease_has_lost_at_once() {
+    let (server, world) = (Arc::default(), World::simulated(1));
+    let one = candidate(&server, &world, "one");
+    seconds(5).await;
+    if let Some(lease) = server.lease.lock().unwrap().as_mut() {
+        lease.spec.as_mut().unwrap().holder_identity = Some("two".to_owned());
+        lease.metadata.resource_version = Some("100".to_owned());
+    }
+    seconds(4).await;
+    assert_eq!((one.is_leading(), one.has_lost()), (false, true));
+    one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,6 +241,7 @@ async fn a_leader_that_is_cut_off_stops_before_another_starts() {
     }
     assert!(two.is_leading());
     assert!((1..=9).contains(&n_leaderless), "{n_leaderless} s without a leader");
+    assert_eq!((one.has_lost(), two.has_lost()), (true, false));
     one.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
     two.tasks.shutdown(Duration::from_secs(5)).await.unwrap();
 }

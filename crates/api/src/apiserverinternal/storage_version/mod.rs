@@ -1,5 +1,6 @@
 //! StorageVersion: in which versions the servers of a cluster store a resource and can read it.
 
+mod agreement;
 #[cfg(test)]
 mod tests;
 mod validation;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::cell;
 use crate::kind::{Part, Resource};
 
+pub use self::agreement::agree;
 pub use k8s_openapi::api::apiserverinternal::v1alpha1::StorageVersion;
 
 impl Resource for StorageVersion {

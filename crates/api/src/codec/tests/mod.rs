@@ -4,11 +4,12 @@ mod every_kind;
 mod places;
 mod samples;
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-use super::{decode, encode, encode_object, tree};
+use super::{decode, encode, encode_object, encode_raw, tree};
 use crate::schemas::schema;
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
@@ -39,6 +40,29 @@ fn numbers_are_written_as_go_writes_them() {
     check(0.000_001, "0.000001");
     check(1.5e-7, "1.5e-7");
     check(f64::NAN, "null");
+}
+
+#[test]
+fn raw_values_are_written_as_the_text_that_go_makes_of_them() {
+    let raw = json!({
+        "b<": "a<b>&c\u{2028}\u{2029}\u{7f}\u{e4}",
+        "a": ["<", {"c": "\u{1}\"\n\t\\/"}, "&&"],
+        "n": [3, -7, 1.0, 1e21, 0.000_000_1, true, null],
+    });
+    let text = "{\"a\":[\"\\u003c\",{\"c\":\"\\u0001\\\"\\n\\t\\\\/\"},\"\\u0026\\u0026\"],\
+                \"b\\u003c\":\"a\\u003cb\\u003e\\u0026c\\u2028\\u2029\u{7f}\u{e4}\",\
+                \"n\":[3,-7,1,1e+21,1e-7,true,null]}";
+    assert_eq!(encode_raw(&raw), text);
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap()["b<"], raw["b<"]);
+    let revision: ControllerRevision = serde_json::from_value(json!({
+        "metadata": {"name": "a", "annotations": {"why": "a<b"}}, "data": raw, "revision": 1,
+    }))
+    .unwrap();
+    let bytes = encode_object("io.k8s.api.apps.v1.ControllerRevision", &revision);
+    let written = String::from_utf8(bytes).unwrap();
+    assert!(written.contains(&format!("\"data\":{text},")), "{written}");
+    // What Go has types for is text to everybody.
+    assert!(written.contains("\"why\":\"a<b\""), "{written}");
 }
 
 #[test]

@@ -1,28 +1,29 @@
 //! `xebec controller-manager`: the controllers alone, over HTTPS, one leader at a time.
 
 mod config;
+mod preparation;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use apimachinery::GroupVersionResource;
 use authn::pki::ServiceAccountKey;
-use client::Client;
 use control_plane::{
-    Availability, CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, Identity,
-    ServedResource, SignToken, needed_resources,
+    Availability, CONTROLLER_MANAGER as NAME, Clients, Components, ControllerSettings, SignToken,
+    Signers,
 };
-use features::Gates;
 use lifecycle::Tasks;
 use stdx::World;
+use telemetry::Registry;
 
-use super::remote;
-use super::service_accounts::Issuer;
-use crate::component_server::{About, Health};
+use self::preparation::Preparation;
+use super::remote::{self, Candidate};
+use crate::absent_flags::{AbsentFlags, OfAll, OfControllerManager};
+use crate::component_server::{About, Cluster, Health, Trouble};
 use crate::datastore::parse_duration;
+use crate::serve::Failure;
+use crate::switch::{self, named};
 use crate::{component, component_server, serve, signing};
 
 #[derive(clap::Args)]
@@ -30,16 +31,21 @@ pub(crate) struct Flags {
     /// How to reach the API server, and as whom
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
+    /// Where the API server is, if not where the kubeconfig says
+    #[arg(long, value_name = "URL")]
+    master: Option<String>,
     /// The authority that pods get as kube-root-ca.crt; that of the kubeconfig, if none is named
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     root_ca_file: Option<PathBuf>,
     /// The key that signs tokens in Secrets of service accounts; without it none are made
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = switch::path)]
     service_account_private_key_file: Option<PathBuf>,
     #[command(flatten)]
     signing: signing::Flags,
     /// Give each controller its own service account and token, as RBAC's bootstrap roles expect
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value = "true", default_missing_value = "true", value_parser = switch::parse)]
+    #[arg(action = clap::ArgAction::Set)]
     use_service_account_credentials: bool,
     #[command(flatten)]
     client: remote::ClientFlags,
@@ -55,6 +61,10 @@ pub(crate) struct Flags {
     /// Accepted, and does nothing: it names what a cloud makes for the cluster
     #[arg(long, value_name = "NAME", default_value = "kubernetes", value_parser = cluster_name)]
     cluster_name: String,
+    /// Who has the cluster's cloud: nobody, or external, a controller manager of its own
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    #[arg(value_parser = cloud_provider)]
+    cloud_provider: String,
     #[command(flatten)]
     election: remote::ElectionFlags,
     #[command(flatten)]
@@ -70,18 +80,14 @@ pub(crate) struct Flags {
     secure_port: u16,
     #[command(flatten)]
     server: component_server::Flags,
+    #[command(flatten)]
+    _absent: AbsentFlags<OfAll>,
+    #[command(flatten)]
+    _absent_here: AbsentFlags<OfControllerManager>,
 }
 
 /// A star does not mean these: upstream runs them with a cloud, and so does not expect them.
 const FOR_CLOUDS: &[&str] = &["service-lb-controller"];
-
-/// Clients of these may ask so many times as often, and so many times as much at once, as
-/// upstream's: they have work with every object there is.
-const CHATTY: &[(&str, f64, f64)] = &[
-    ("generic-garbage-collector", 2.0, 1.0),
-    ("namespace-controller", 20.0, 100.0),
-    ("storage-version-migrator-controller", 20.0, 100.0),
-];
 
 fn cluster_name(text: &str) -> Result<String, String> {
     match text {
@@ -90,71 +96,125 @@ fn cluster_name(text: &str) -> Result<String, String> {
     }
 }
 
+fn cloud_provider(text: &str) -> Result<String, String> {
+    match text {
+        "" | "external" => Ok(text.to_owned()),
+        other => Err(format!(
+            "cloud provider {other:?} was specified, but built-in cloud providers are disabled. \
+             Please set --cloud-provider=external and migrate to an external cloud provider"
+        )),
+    }
+}
+
 pub(crate) fn run(mut flags: Flags) -> Result<()> {
     flags.controllers = flags.controllers.leaving_out(FOR_CLOUDS);
-    let gates = flags.component.gates();
     // Whether their APIs are served is for the server to say.
-    let for_now = Availability { gates: gates.clone(), serves: Arc::new(|_| true) };
+    let for_now = Availability { gates: flags.component.gates(), serves: Arc::new(|_| true) };
     flags.controllers.check(&for_now).context("--controllers")?;
     flags.component.start_logging(flags.verbosity);
-    serve::run_draining(flags.controller_shutdown_timeout, |tasks| async move {
-        let world = World::system();
-        let metrics = flags.component.registry();
-        let kubeconfig = remote::config(&flags.kubeconfig, NAME, &metrics)?;
-        // Who leads, who may ask us and who the controllers are waits for nobody's turn.
-        let client = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
-        let kubeconfig = flags.client.apply(kubeconfig);
-        let manager = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
-        let parts = component_server::Parts {
+    let drain = Some(flags.controller_shutdown_timeout);
+    serve::run_failing(drain, |tasks, failure| start(flags, tasks, failure))
+}
+
+async fn start(flags: Flags, tasks: Tasks, failure: Failure) -> Result<()> {
+    let world = World::system();
+    let metrics = flags.component.registry();
+    let kubeconfig = remote::config(&flags.kubeconfig, NAME, &metrics)?;
+    let kubeconfig = remote::at(kubeconfig, flags.master.as_deref());
+    // Who leads, who may ask us and who the controllers are waits for nobody's turn.
+    let client = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
+    let trouble = Trouble::default();
+    let health = Health::of_parts(&tasks, flags.controllers.selected().collect());
+    let parts = component_server::Parts {
+        cluster: Cluster {
+            name: NAME,
             client: client.clone(),
-            authority: &kubeconfig.ca_pem,
+            kubeconfig: &flags.kubeconfig,
             metrics: metrics.clone(),
-            health: Health::of_parts(&tasks, flags.controllers.selected().collect()),
-            about: About {
-                flags: crate::flag_values("controller-manager"),
-                config: (config::GROUP, config::PLACES),
-            },
             world: &world,
             tasks: &tasks,
-        };
-        flags.server.serve(NAME, flags.secure_port, parts).await?;
-        let root_ca = match &flags.root_ca_file {
-            None => String::from_utf8_lossy(&kubeconfig.ca_pem).into_owned(),
-            Some(path) => std::fs::read_to_string(path)
-                .with_context(|| format!("reading {}", path.display()))?,
-        };
-        let sign_token = flags.service_account_private_key_file.as_deref().map(token_signer);
-        let sign_token = sign_token.transpose()?;
-        let signers = flags.signing.signers(None, &world)?;
-        let issuer = flags.use_service_account_credentials;
-        let issuer = issuer.then(|| (client.clone(), kubeconfig));
-        let (leading_world, shown) = (world.clone(), metrics.clone());
-        let (election, start_interval) = (flags.election.clone(), flags.controller_start_interval);
-        let lead = move |tasks: Tasks| async move {
-            let (world, controllers) = (leading_world, flags.controllers);
-            let prepared = prepare(&tasks, &world, manager, issuer, (&controllers, gates));
-            match prepared.await {
-                Ok((clients, availability)) => {
-                    let parts = Components {
-                        world,
-                        clients,
-                        root_ca,
-                        sign_token,
-                        signers,
-                        controllers,
-                        availability,
-                        start_interval,
-                        metrics,
-                    };
-                    parts.start_controllers(&tasks);
-                }
-                Err(err) => {
-                    tracing::error!(error = format!("{err:#}"), "the controllers did not start");
-                }
+        },
+        health: health.unless("controllers", &trouble),
+        about: About {
+            flags: crate::flag_values("controller-manager"),
+            configuration: config::CONFIGURATION,
+        },
+        is_tolerant: false,
+    };
+    flags.server.serve(flags.secure_port, parts).await?;
+    let given = Given::read(&flags, &kubeconfig.ca_pem, &world, &metrics)?;
+    let kubeconfig = flags.client.apply(kubeconfig);
+    let manager = remote::connect(&kubeconfig, NAME, &tasks, &world)?;
+    let preparation = Preparation {
+        world: world.clone(),
+        manager,
+        issuer: flags.use_service_account_credentials.then(|| (client.clone(), kubeconfig)),
+        gates: flags.component.gates(),
+        controllers: flags.controllers,
+        trouble,
+    };
+    let failing = failure.clone();
+    let lead = move |tasks: Tasks| async move {
+        match preparation.run(&tasks).await {
+            Ok((clients, availability)) => {
+                let controllers = preparation.controllers;
+                let components = given.components(controllers, clients, availability);
+                components.start_controllers(&tasks);
             }
+            Err(unavailable) => failing.fail(preparation::refused(unavailable)),
+        }
+    };
+    let candidate = Candidate { name: NAME, client, tasks: &tasks, world, metrics, failure };
+    flags.election.lead(candidate, lead).await
+}
+
+/// What the controllers get that is known before anybody leads.
+struct Given {
+    world: World,
+    root_ca: String,
+    sign_token: Option<SignToken>,
+    signers: Signers,
+    start_interval: Duration,
+    metrics: Registry,
+}
+
+impl Given {
+    fn read(flags: &Flags, authority: &[u8], world: &World, metrics: &Registry) -> Result<Self> {
+        let root_ca = match named(&flags.root_ca_file) {
+            None => String::from_utf8_lossy(authority).into_owned(),
+            Some(path) => std::fs::read_to_string(path)
+                .with_context(|| format!("--root-ca-file: reading {}", path.display()))?,
         };
-        election.lead(&tasks, client, world, (NAME, &shown), lead).await
-    })
+        let key = named(&flags.service_account_private_key_file);
+        Ok(Self {
+            world: world.clone(),
+            root_ca,
+            sign_token: key.map(token_signer).transpose()?,
+            signers: flags.signing.signers(None, world)?,
+            start_interval: flags.controller_start_interval,
+            metrics: metrics.clone(),
+        })
+    }
+
+    fn components(
+        self,
+        controllers: ControllerSettings,
+        clients: Clients,
+        availability: Availability,
+    ) -> Components {
+        let Self { world, root_ca, sign_token, signers, start_interval, metrics } = self;
+        Components {
+            world,
+            clients,
+            root_ca,
+            sign_token,
+            signers,
+            controllers,
+            availability,
+            start_interval,
+            metrics,
+        }
+    }
 }
 
 fn token_signer(path: &Path) -> Result<SignToken> {
@@ -164,60 +224,4 @@ fn token_signer(path: &Path) -> Result<SignToken> {
         crate::control_plane::token_signer(&key)
     };
     read().with_context(|| format!("--service-account-private-key-file {}", path.display()))
-}
-
-/// Who the controllers are, and what the server has for them.
-async fn prepare(
-    tasks: &Tasks,
-    world: &World,
-    manager: Client,
-    issuer: Option<(Client, client::https::Config)>,
-    (controllers, gates): (&ControllerSettings, Gates),
-) -> Result<(Clients, Availability)> {
-    let availability = availability(&manager, gates).await?;
-    controllers.check(&availability).context("--controllers")?;
-    let accounts = controllers.identities(&availability);
-    let clients = clients(tasks, world, manager, issuer, accounts).await?;
-    Ok((clients, availability))
-}
-
-/// By discovery, where there is anything to ask for.
-async fn availability(manager: &Client, gates: Gates) -> Result<Availability> {
-    if gates == Gates::default() {
-        return Ok(Availability::default());
-    }
-    let served = manager.discover().await.context("asking what is served")?;
-    let is_served = |(group, version, plural): &ServedResource| {
-        let wanted = GroupVersionResource::new(*group, *version, *plural);
-        served.iter().any(|it| it.resource == wanted)
-    };
-    let served: BTreeSet<ServedResource> = needed_resources().filter(is_served).collect();
-    Ok(Availability { gates, serves: Arc::new(move |it| served.contains(&it)) })
-}
-
-/// The manager's own client, and one for each service account that a selected controller acts as.
-async fn clients(
-    tasks: &Tasks,
-    world: &World,
-    manager: Client,
-    issuer: Option<(Client, client::https::Config)>,
-    names: BTreeSet<&'static str>,
-) -> Result<Clients> {
-    let mut accounts = BTreeMap::new();
-    if let Some((issuing, config)) = issuer {
-        let (tasks, world) = (tasks.clone(), world.clone());
-        let issuer = Arc::new(Issuer { manager: issuing, config, tasks, world });
-        for account in names {
-            let chatty = CHATTY.iter().find(|it| it.0 == account);
-            let (often, much) = chatty.map_or((1.0, 1.0), |it| (it.1, it.2));
-            accounts.insert(account, issuer.client(account, NAME, (often, much)).await?);
-        }
-    }
-    Ok(Clients::new(move |identity| {
-        let own = match identity {
-            Identity::Controller(account) => accounts.get(account),
-            Identity::ControllerManager | Identity::Scheduler | Identity::Node(_) => None,
-        };
-        own.unwrap_or(&manager).clone()
-    }))
 }

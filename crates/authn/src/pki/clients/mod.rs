@@ -28,7 +28,7 @@ use self::authority::Authority;
 use self::version1::Version1;
 use super::tls::provider;
 
-pub use self::trust::Trust;
+pub use self::trust::{ChangingTrust, Trust};
 
 /// Clients without a certificate are let in, as nobody. `roots` are the same authorities.
 pub(super) fn verifier(

@@ -2,28 +2,24 @@
 //! server knows, and the API server's word on what they may do. Its answers are remembered for a
 //! while, as upstream's are.
 
-mod recent;
-
-#[cfg(test)]
-mod tests;
-
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apimachinery::{ApiError, User};
 use authn::ClientCertificate;
-use client::{Client, reviews};
+use client::Client;
+use client::reviews::{self, Keep, Reviewer};
 use http::{HeaderMap, Method, header};
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
 
 use super::asked::Asked;
-use recent::Recent;
 
 /// Upstream's `--authentication-token-webhook-cache-ttl` and `--authorization-webhook-cache-*`.
-const TOKENS_FOR: Duration = Duration::from_secs(2 * 60);
-const ALLOWED_FOR: Duration = Duration::from_secs(5 * 60);
-const DENIED_FOR: Duration = Duration::from_secs(30);
+const KEEP: Keep = Keep {
+    tokens: Duration::from_secs(2 * 60),
+    allowed: Duration::from_secs(5 * 60),
+    denied: Duration::from_secs(30),
+};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -40,31 +36,13 @@ pub(crate) enum Error {
 }
 
 pub(crate) struct Access {
-    client: Client,
+    reviewer: Reviewer,
     node_name: String,
-    tokens: Recent<String, Option<User>>,
-    decisions: Recent<Question, bool>,
-}
-
-/// Everything that a decision depends on.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Question {
-    user: (String, String, Vec<String>, BTreeMap<String, Vec<String>>),
-    verb: &'static str,
-    subresource: &'static str,
-}
-
-impl Question {
-    fn new(user: &User, verb: &'static str, subresource: &'static str) -> Self {
-        let User { name, uid, groups, extra } = user.clone();
-        Self { user: (name, uid, groups, extra), verb, subresource }
-    }
 }
 
 impl Access {
     pub(crate) fn new(client: Client, node_name: &str) -> Self {
-        let node_name = node_name.to_owned();
-        Self { client, node_name, tokens: Recent::new(), decisions: Recent::new() }
+        Self { reviewer: Reviewer::new(client, KEEP), node_name: node_name.to_owned() }
     }
 
     /// `certificate` is the connection's.
@@ -84,12 +62,7 @@ impl Access {
             scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
         });
         let token = token.ok_or(Error::Unauthorized)?;
-        if let Some(user) = self.tokens.get(&token.to_owned()) {
-            return user.ok_or(Error::Unauthorized);
-        }
-        let user = reviews::review_token(&self.client, token).await;
-        let user = user.map_err(Error::Authenticate)?;
-        self.tokens.put(token.to_owned(), user.clone(), TOKENS_FOR);
+        let user = self.reviewer.token(token).await.map_err(Error::Authenticate)?;
         user.ok_or(Error::Unauthorized)
     }
 
@@ -102,16 +75,7 @@ impl Access {
     ) -> Result<(), Error> {
         let (verb, subresources) = (asked.verb(method), asked.area().subresources());
         for subresource in subresources {
-            let key = Question::new(user, verb, subresource);
-            let is_allowed = match self.decisions.get(&key) {
-                Some(it) => it,
-                None => {
-                    let it = self.ask(user, verb, subresource).await.map_err(Error::Authorize)?;
-                    self.decisions.put(key, it, if it { ALLOWED_FOR } else { DENIED_FOR });
-                    it
-                }
-            };
-            if is_allowed {
+            if self.ask(user, verb, subresource).await.map_err(Error::Authorize)? {
                 return Ok(());
             }
         }
@@ -130,6 +94,6 @@ impl Access {
             ..ResourceAttributes::default()
         };
         let access = reviews::Access::Resource(Box::new(attributes));
-        reviews::review_access(&self.client, user, access).await
+        self.reviewer.access(user, access).await
     }
 }

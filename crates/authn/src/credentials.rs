@@ -1,12 +1,14 @@
-//! Who a request says it is from, and whom it wants to act as. A header that cannot be read is
-//! never left out: what would then happen is what somebody else may do.
+//! Who a request says it is from, and whom it wants to act as, by its headers and the certificate of
+//! its connection. Pure. A header that cannot be read is never left out: what would then happen is
+//! what somebody else may do.
 
 use std::sync::Arc;
 
 use apimachinery::{ApiError, User};
-use authn::{ClientCertificate, Credential, Proxied, RequestHeaders};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use percent_encoding::percent_decode_str;
+
+use crate::{ClientCertificate, Credential, Proxied, RequestHeaders};
 
 const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";
@@ -17,7 +19,7 @@ const PREFIX: &str = "impersonate-";
 /// A proxy's word counts before a certificate, and that before a token, as upstream asks them in
 /// that order. Other schemes than Bearer, and Bearer without a token, prove nothing: such a caller
 /// is anonymous.
-pub(super) fn credential(
+pub fn credential(
     headers: &HeaderMap,
     certificate: Option<Arc<ClientCertificate>>,
     proxies: Option<&RequestHeaders>,
@@ -71,7 +73,7 @@ fn proxied_user(headers: &HeaderMap, proxies: &RequestHeaders) -> Result<Option<
 }
 
 /// `None`: the caller acts as itself.
-pub(super) fn impersonation(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+pub fn impersonation(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let mut user = User::default();
     let mut is_asked = false;
     for (name, value) in headers {
@@ -142,10 +144,10 @@ fn unreadable(name: &str) -> ApiError {
 mod tests {
     use std::sync::Arc;
 
-    use authn::{ClientCertificate, Credential, RequestHeaders, Vouched};
     use http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{credential, impersonation};
+    use crate::{ClientCertificate, Credential, RequestHeaders, Vouched};
 
     fn headers(pairs: &[(&str, &[u8])]) -> HeaderMap {
         let pair = |(name, value): &(&str, &[u8])| {

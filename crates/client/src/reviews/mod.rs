@@ -1,6 +1,10 @@
 //! What a server other than the API server asks it about its own clients: who they are, and what
 //! they may do.
 
+mod recent;
+
+use std::time::Duration;
+
 use ::api::authentication::TokenReview;
 use ::api::authorization::SubjectAccessReview;
 use apimachinery::{ApiError, User};
@@ -9,10 +13,56 @@ use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, ResourceAttributes, SubjectAccessReviewSpec,
 };
 
+use self::recent::Recent;
 use crate::Client;
 
-/// Whose token it is; nobody's if it is not good.
-pub async fn review_token(client: &Client, token: &str) -> Result<Option<User>, ApiError> {
+/// How long answers are remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep {
+    /// Whose token it is.
+    pub tokens: Duration,
+    pub allowed: Duration,
+    pub denied: Duration,
+}
+
+/// Asks, and remembers for a while what was answered. Remembers no failures.
+pub struct Reviewer {
+    client: Client,
+    keep: Keep,
+    tokens: Recent<String, Option<User>>,
+    /// By everything that a decision depends on.
+    decisions: Recent<String, bool>,
+}
+
+impl Reviewer {
+    pub fn new(client: Client, keep: Keep) -> Self {
+        Self { client, keep, tokens: Recent::default(), decisions: Recent::default() }
+    }
+
+    /// Whose token it is; nobody's if it is not good.
+    pub async fn token(&self, token: &str) -> Result<Option<User>, ApiError> {
+        let key = token.to_owned();
+        if let Some(user) = self.tokens.get(&key) {
+            return Ok(user);
+        }
+        let user = review_token(&self.client, token).await?;
+        self.tokens.put(key, user.clone(), self.keep.tokens);
+        Ok(user)
+    }
+
+    pub async fn access(&self, user: &User, access: Access) -> Result<bool, ApiError> {
+        let key = format!("{user:?} {access:?}");
+        if let Some(is_allowed) = self.decisions.get(&key) {
+            return Ok(is_allowed);
+        }
+        let is_allowed = review_access(&self.client, user, access).await?;
+        let keep = if is_allowed { self.keep.allowed } else { self.keep.denied };
+        self.decisions.put(key, is_allowed, keep);
+        Ok(is_allowed)
+    }
+}
+
+async fn review_token(client: &Client, token: &str) -> Result<Option<User>, ApiError> {
     let review = TokenReview {
         spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
         ..TokenReview::default()
