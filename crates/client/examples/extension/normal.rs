@@ -38,12 +38,16 @@ fn without(value: &Value, is_own: &dyn Fn(&str) -> bool) -> Value {
     }
 }
 
-/// Times, and ages of seconds, are none that two servers have in common.
+/// `7s`, `3d4h`, `6y322d`
+fn is_age(text: &str) -> bool {
+    let is_part = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    let mut parts = text.split_inclusive(|it: char| !it.is_ascii_digit());
+    !text.is_empty()
+        && parts.all(|it| it.strip_suffix(['s', 'm', 'h', 'd', 'y']).is_some_and(is_part))
+}
+
+/// Times and ages are none that two servers, or two days, have in common.
 fn cells(cells: &Value) -> Value {
-    let is_age = |it: &str| {
-        let number = it.strip_suffix('s').or_else(|| it.strip_suffix('m'));
-        number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
-    };
     let cell = |it: &Value| match it {
         Value::String(text) if is_age(text) => "<age>".into(),
         Value::String(text) if text.len() == 20 && text.ends_with('Z') => "<time>".into(),
