@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
-use apimachinery::schema::{FieldReport, SchemaRef};
+use apimachinery::schema::{Absent, FieldReport, SchemaRef};
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, GroupVersionKind, NameRule, Names, Scope};
 
@@ -354,10 +354,23 @@ pub trait Kind: Send + Sync {
     ) -> Option<Result<Vec<u8>, serde_json::Error>> {
         None
     }
-    /// What is stored with the defaults that it lacks; `None` if it lacks none. The schema of a
-    /// custom resource may have got them after the object was stored, or in a version that it was
-    /// not written in.
+    /// JSON of any version of the kind, whether it is served or not, as the schema of that version
+    /// has it.
+    fn decode_any(
+        &self,
+        bytes: &[u8],
+        _absent: Absent,
+    ) -> Result<Box<dyn ApiObject>, serde_json::Error> {
+        self.decode(bytes)
+    }
+    /// What is stored, as the schema of its own version has it; `None` if it is so. That of a custom
+    /// resource may have changed after the object was stored.
     fn complete_stored(&self, _stored: &Stored) -> Option<Box<dyn ApiObject>> {
+        None
+    }
+    /// The same as this version reads it, where versions differ in name alone; `None` if it is as it
+    /// is stored, but for its apiVersion.
+    fn read_stored(&self, _stored: &Stored) -> Option<Box<dyn ApiObject>> {
         None
     }
     fn apply_defaults(&self, object: &mut dyn ApiObject);

@@ -171,22 +171,52 @@ pub struct Stored {
     /// The typed forms while somebody holds them: components in one process share one `Arc` of
     /// each. Seldom more than two: the whole, and a view of it.
     typed: Mutex<Vec<Weak<dyn Any + Send + Sync>>>,
-    /// Which defaults it was found to lack none of; 0: it was never looked at.
-    complete_for: AtomicU64,
+    /// Which schemas it was found to fit, as `Fit` has it: of one definition at a time.
+    fits: AtomicU64,
+}
+
+/// A schema that an object may be found to fit, so that nobody need look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Which definition, as it is now: in the upper bits.
+    definition: u64,
+    /// Which of its schemas: one bit, or none if it is too far behind to be remembered.
+    schema: u64,
+}
+
+impl Fit {
+    /// So many schemas of a definition are remembered.
+    const SCHEMAS: usize = 24;
+
+    pub fn new(definition: u64, schema: usize) -> Self {
+        // Never nothing: that is an object which nobody looked at.
+        let definition = (definition | 1 << Self::SCHEMAS) >> Self::SCHEMAS << Self::SCHEMAS;
+        let schema = if schema < Self::SCHEMAS { 1 << schema } else { 0 };
+        Self { definition, schema }
+    }
+
+    fn is_in(self, known: u64) -> bool {
+        known & !Self::ALL == self.definition && known & self.schema != 0
+    }
+
+    const ALL: u64 = (1 << Self::SCHEMAS) - 1;
 }
 
 impl Stored {
     pub fn new(meta: impl Into<Arc<Meta>>, bytes: Bytes) -> Self {
-        Self { meta: meta.into(), bytes, typed: Mutex::default(), complete_for: AtomicU64::new(0) }
+        Self { meta: meta.into(), bytes, typed: Mutex::default(), fits: AtomicU64::new(0) }
     }
 
-    /// Whether it was found to lack none of the defaults that `id` stands for.
-    pub fn is_known_complete(&self, id: u64) -> bool {
-        self.complete_for.load(Relaxed) == id
+    pub fn is_known_to_fit(&self, fit: Fit) -> bool {
+        fit.is_in(self.fits.load(Relaxed))
     }
 
-    pub fn know_complete(&self, id: u64) {
-        self.complete_for.store(id, Relaxed);
+    pub fn know_to_fit(&self, fit: Fit) {
+        let with = |known: u64| match known & !Fit::ALL == fit.definition {
+            true => known | fit.schema,
+            false => fit.definition | fit.schema,
+        };
+        let _ = self.fits.fetch_update(Relaxed, Relaxed, |known| Some(with(known)));
     }
 
     /// The typed form that components share: see `View`.
@@ -219,5 +249,25 @@ impl std::fmt::Debug for Stored {
             .field("meta", &self.meta)
             .field("bytes", &self.bytes.len())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fit, Meta, Stored};
+
+    #[test]
+    fn what_an_object_fits_is_remembered_of_one_definition_at_a_time() {
+        let stored = Stored::new(Meta::default(), "{}".into());
+        let (old, new) = (7 << 40, 8 << 40);
+        assert!(!stored.is_known_to_fit(Fit::new(0, 0)), "nobody has looked");
+        stored.know_to_fit(Fit::new(old, 0));
+        stored.know_to_fit(Fit::new(old, 23));
+        let known = |definition, schema| stored.is_known_to_fit(Fit::new(definition, schema));
+        assert!(known(old, 0) && known(old, 23) && !known(old, 1) && !known(new, 0));
+        stored.know_to_fit(Fit::new(new, 1));
+        assert!(known(new, 1) && !known(old, 0) && !known(new, 0));
+        stored.know_to_fit(Fit::new(new, 24));
+        assert!(!known(new, 24) && known(new, 1), "there is no room for so many");
     }
 }

@@ -5,6 +5,7 @@ mod correlation;
 mod definitions;
 mod duration;
 mod embedded;
+mod fit;
 mod format;
 mod go;
 mod go_text;
@@ -26,6 +27,7 @@ use crate::field::{FieldErrors, Path};
 pub use correlation::{Correlated, Keyed, Ratchet};
 pub use definitions::Definitions;
 pub use duration::parse_duration;
+pub use fit::Absent;
 pub use structural::Problems;
 pub use values::Patterns;
 
@@ -176,10 +178,16 @@ impl Schema {
         shape::apply_defaults(self, value)
     }
 
-    /// Whether there is anything that `apply_defaults` could fill in.
-    pub fn has_defaults(&self) -> bool {
-        let mut within = self.properties.values().chain(&self.items).chain(&self.additional);
-        self.default.is_some() || within.any(|it| it.has_defaults())
+    /// Takes away nulls that may not be, but for those that `apply_defaults` would replace.
+    pub fn drop_nulls(self: &Arc<Self>, value: &mut Value) {
+        shape::drop_nulls(self, value);
+    }
+
+    /// Whether a whole object of a custom resource, of which this is what its author says, is as
+    /// `prune` and `drop_nulls` leave it; and as `apply_defaults` does, if absent fields are filled
+    /// in. One pass, without building a tree.
+    pub fn fits(self: &Arc<Self>, bytes: &[u8], absent: Absent) -> bool {
+        fit::fits(self, bytes, absent)
     }
 
     /// Makes of `value` what Go's decoder makes of it: zero values for `null` and for what is

@@ -2,7 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::{SchemaRef, Type, anything};
+use super::{Schema, SchemaRef, Type, anything};
+
+/// Whether fields that the schema does not name are kept.
+pub(super) fn is_open(schema: &Schema) -> bool {
+    match schema.kind {
+        Type::Object => schema.accepts_any_field(),
+        Type::Any => true,
+        _ => schema.preserve_unknown,
+    }
+}
 
 /// Removes the fields that the schema does not know, and notes their paths.
 pub(super) fn prune(
@@ -15,11 +24,7 @@ pub(super) fn prune(
     let length = path.len();
     match value {
         Value::Object(fields) => {
-            let is_open = match schema.kind {
-                Type::Object => schema.accepts_any_field(),
-                Type::Any => true,
-                _ => schema.preserve_unknown,
-            };
+            let is_open = is_open(&schema);
             fields.retain(|name, value| {
                 if length > 0 {
                     path.push('.');
@@ -54,12 +59,7 @@ pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
     let mut is_changed = false;
     match value {
         Value::Object(fields) => {
-            let n_fields = fields.len();
-            fields.retain(|name, value| {
-                let is_idle = |it: &SchemaRef| !it.nullable && it.default.is_none();
-                !(value.is_null() && schema.field(name).is_some_and(is_idle))
-            });
-            is_changed |= fields.len() < n_fields;
+            is_changed |= drop_idle_nulls(&schema, fields);
             for (name, field) in &schema.properties {
                 is_changed |= fill_in(fields, name, field);
             }
@@ -79,6 +79,37 @@ pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
         _ => {}
     }
     is_changed
+}
+
+/// The same without filling anything in.
+pub(super) fn drop_nulls(schema: &SchemaRef, value: &mut Value) {
+    let schema = schema.resolve();
+    match value {
+        Value::Object(fields) => {
+            drop_idle_nulls(&schema, fields);
+            for (name, value) in fields.iter_mut() {
+                if let Some(field) = schema.field(name) {
+                    drop_nulls(field, value);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(item) = &schema.items {
+                items.iter_mut().for_each(|it| drop_nulls(item, it));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Nulls that may not be, and that no default takes the place of. Whether there was any.
+fn drop_idle_nulls(schema: &Schema, fields: &mut Map<String, Value>) -> bool {
+    let n_fields = fields.len();
+    fields.retain(|name, value| {
+        let is_idle = |it: &SchemaRef| !it.nullable && it.default.is_none();
+        !(value.is_null() && schema.field(name).is_some_and(is_idle))
+    });
+    fields.len() < n_fields
 }
 
 fn fill_in(fields: &mut Map<String, Value>, name: &str, field: &SchemaRef) -> bool {

@@ -323,7 +323,7 @@ impl<'de> Seen<'de> {
 }
 
 /// A field's name, from the text itself where nothing in it is escaped.
-struct Name<'de>(Cow<'de, str>);
+pub(super) struct Name<'de>(pub(super) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -168,6 +168,28 @@ impl Collection {
         gone.chain(new).collect()
     }
 
+    /// Objects as `read` has them now, where that is not how they are, and so in what happened
+    /// lately. For the feed, which alone changes anything: it takes time.
+    pub(super) fn reread(&self, read: impl Fn(&Arc<Stored>) -> Option<Arc<Stored>>) {
+        let (mut objects, changes) = {
+            let contents = self.contents();
+            (contents.objects.clone(), contents.history.all())
+        };
+        let different: Vec<_> = objects.range(None, "").filter_map(&read).collect();
+        for object in different {
+            objects.insert(object);
+        }
+        let anew = |it: &Arc<Stored>| read(it).unwrap_or_else(|| it.clone());
+        let changes = changes.iter().map(|it| {
+            let states = (it.object.as_ref().map(anew), it.previous.as_ref().map(anew));
+            Arc::new(Change::new(states.0, states.1, it.revision))
+        });
+        let changes = changes.collect();
+        let mut contents = self.contents();
+        contents.objects = objects;
+        contents.history.exchange(changes);
+    }
+
     /// Everything after `revision` is about to be remembered: used while loading, when there is no
     /// history yet.
     pub(crate) fn forget_through(&self, revision: u64) {

@@ -63,6 +63,17 @@ impl History {
         self.forgotten = revision;
     }
 
+    pub(super) fn all(&self) -> Vec<Arc<Change>> {
+        self.changes.iter().map(|(_, it)| it.clone()).collect()
+    }
+
+    /// The same changes, as many and of the same sizes, read otherwise.
+    pub(super) fn exchange(&mut self, changes: Vec<Arc<Change>>) {
+        for ((_, before), now) in self.changes.iter_mut().zip(changes) {
+            *before = now;
+        }
+    }
+
     pub(super) fn after(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
         // What is too old is dropped when something new comes; until then it counts as dropped.
         let now = Instant::now();

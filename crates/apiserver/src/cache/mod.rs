@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use api::{ApiObject, Kind, Meta, Pairs, Stored};
+use apimachinery::schema::Absent;
 use apimachinery::{ApiError, GroupResource, ObjectKey, Reason};
 use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -456,6 +457,20 @@ impl Cache {
         }
     }
 
+    /// Reads anew what objects of a kind are selected by: its definition has changed.
+    pub(crate) fn reread(&self, kind: &dyn Kind) {
+        let Some(resource) = self.known(&kind.registry_prefix()) else { return };
+        if !kind.has_fields() {
+            return;
+        }
+        resource.reread(|object| {
+            let fields = fields_of(kind, &object.bytes).ok();
+            let fields = fields.filter(|now| *now != object.meta.fields)?;
+            let meta = Meta { fields, ..Meta::clone(&object.meta) };
+            Some(Arc::new(Stored::new(meta, object.bytes.clone())))
+        });
+    }
+
     /// The objects of a kind as they were at `revision`, read from the store.
     pub(crate) async fn history(
         &self,
@@ -660,14 +675,18 @@ impl Cache {
     }
 }
 
+fn fields_of(kind: &dyn Kind, value: &[u8]) -> Result<Pairs, serde_json::Error> {
+    Ok(match kind.has_fields() {
+        false => Pairs::default(),
+        true => kind.fields(kind.decode_any(value, Absent::FilledIn)?.as_ref()).into(),
+    })
+}
+
 /// What everybody filters by, from bytes; the whole object is decoded only if the kind has
 /// selectable fields.
 fn decode_meta(kind: &dyn Kind, path: &str, value: &[u8]) -> Result<Meta, serde_json::Error> {
     let metadata = serde_json::from_slice::<Envelope>(value)?.metadata;
-    let fields = match kind.has_fields() {
-        false => Pairs::default(),
-        true => kind.fields(kind.decode(value)?.as_ref()).into(),
-    };
+    let fields = fields_of(kind, value)?;
     Ok(Meta {
         key: key_at(path),
         uid: metadata.uid,

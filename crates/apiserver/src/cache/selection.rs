@@ -74,9 +74,17 @@ impl Selection {
         own.map(|(field, value, _)| (field.as_str(), value.as_str()))
     }
 
-    /// The kind's own fields that it is about.
-    pub(crate) fn own_fields(&self) -> impl Iterator<Item = &str> {
-        self.fields.terms.iter().map(|it| it.0.as_str()).filter(|it| is_own(it))
+    /// Whether it asks for more than where objects are, which is what another version of them may
+    /// answer otherwise.
+    pub(crate) fn is_by_content(&self) -> bool {
+        !self.labels.is_everything() || self.fields.terms.iter().any(|(field, _, _)| is_own(field))
+    }
+
+    /// Without that: everything that is where its objects are.
+    pub(crate) fn by_place(&self) -> Self {
+        let terms = self.fields.terms.iter().filter(|(field, _, _)| !is_own(field));
+        let fields = Fields { terms: terms.cloned().collect() };
+        Self { labels: Labels::default(), fields, ..self.clone() }
     }
 
     pub fn matches(&self, meta: &Meta) -> bool {

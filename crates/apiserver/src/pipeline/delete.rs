@@ -8,6 +8,7 @@ use client::{DeleteOptions, Propagation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{StatusDetails, Time};
 use k8s_openapi::jiff::SignedDuration;
 
+use super::converted;
 use super::core::Core;
 use super::draft::Sealed;
 use super::hooks::Reserved;
@@ -184,8 +185,17 @@ pub(super) async fn delete_collection(
     let selection = select(request)?;
     let namespace = selection.namespace.clone();
     let snapshot = core.cache.snapshot(request.kind.as_ref(), namespace.as_deref(), "");
-    let items: Vec<_> =
-        snapshot.objects.into_iter().filter(|it| selection.matches(&it.meta)).collect();
+    let is_served = converted::is_first(request, &selection);
+    let items = match is_served {
+        true => {
+            let all = (&snapshot.objects[..], &selection);
+            converted::find(core, request, all, usize::MAX).await?.items
+        }
+        false => {
+            let objects = snapshot.objects.into_iter();
+            objects.filter(|it| selection.matches(&it.meta)).collect()
+        }
+    };
     let place = (request.call.namespace.take(), request.call.name.take());
     for item in &items {
         let key = &item.meta.key;
@@ -202,6 +212,7 @@ pub(super) async fn delete_collection(
         resource_version: core.cache.revision(),
         continue_token: None,
         remaining: None,
+        is_served,
     };
     Ok((Outcome::List(list), 200))
 }

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kvstore::KeyRange;
 use serde::{Deserialize, Serialize};
 
+use super::converted::{self, Found};
 use super::core::Core;
 use super::read::parse_version;
 use super::{Outcome, Request};
@@ -19,6 +20,8 @@ pub struct ListAnswer {
     pub resource_version: u64,
     pub continue_token: Option<String>,
     pub remaining: Option<u64>,
+    /// Whether the items are in the version of the request already.
+    pub is_served: bool,
 }
 
 /// Which state of the resource is asked for.
@@ -61,23 +64,7 @@ pub(crate) fn select(request: &Request) -> Result<Selection, ApiError> {
         return Err(ApiError::bad_request(why));
     }
     selection.name.clone_from(&request.call.name);
-    validate_stored_fields(request, &selection)?;
     Ok(selection)
-}
-
-/// Objects are selected as they are stored, and nobody here knows what a webhook makes of a field.
-fn validate_stored_fields(request: &Request, selection: &Selection) -> Result<(), ApiError> {
-    let (kind, family) = (&request.kind, &request.family);
-    let is_stored = kind.names().version == kind.storage_version();
-    match selection.own_fields().next().filter(|_| family.is_slow() && !is_stored) {
-        None => Ok(()),
-        Some(field) => Err(ApiError::bad_request(format!(
-            "fieldSelector {field} cannot be used in {}, which a webhook converts to: use {}/{}, which is stored",
-            kind.names().api_version(),
-            kind.names().group,
-            kind.storage_version(),
-        ))),
-    }
 }
 
 pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError> {
@@ -99,7 +86,10 @@ pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16
             }
             let kind = request.kind.as_ref();
             if start.is_empty() && selection.only_path(kind).is_some() {
-                let found = core.cache.select(kind, &selection);
+                let found = match converted::is_first(request, &selection) {
+                    true => core.cache.select(kind, &selection.by_place()),
+                    false => core.cache.select(kind, &selection),
+                };
                 (found.objects, found.revision)
             } else {
                 let snapshot = core.cache.snapshot(kind, selection.namespace.as_deref(), &start);
@@ -107,31 +97,37 @@ pub(super) async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16
             }
         }
     };
-    let weight = objects.len().saturating_mul(selection.n_terms());
-    let page = || page(objects, &selection, limit, revision);
-    let list = core.heavy.run(weight, page).await;
+    let total = objects.len();
+    let is_served = converted::is_first(request, &selection);
+    let found = match is_served {
+        true => converted::find(core, request, (&objects, &selection), limit).await?,
+        false => {
+            let weight = total.saturating_mul(selection.n_terms());
+            core.heavy.run(weight, || find(objects, &selection, limit)).await
+        }
+    };
+    let list = ListAnswer { is_served, ..page(found, &selection, total, revision) };
     Ok((Outcome::List(list), 200))
 }
 
-/// The first `limit` selected objects, and how to go on.
-fn page(
-    objects: Vec<Arc<Stored>>,
-    selection: &Selection,
-    limit: usize,
-    revision: u64,
-) -> ListAnswer {
-    let total = objects.len();
-    let mut items = Vec::with_capacity(total.min(limit));
-    let mut seen = 0;
+/// The first `limit` selected objects.
+fn find(objects: Vec<Arc<Stored>>, selection: &Selection, limit: usize) -> Found {
+    let mut found = Found { items: Vec::with_capacity(objects.len().min(limit)), n_seen: 0 };
     for object in objects {
-        if items.len() == limit {
+        if found.items.len() == limit {
             break;
         }
-        seen += 1;
+        found.n_seen += 1;
         if selection.matches(&object.meta) {
-            items.push(object);
+            found.items.push(object);
         }
     }
+    found
+}
+
+/// What was found of so many, and how to go on.
+fn page(found: Found, selection: &Selection, total: usize, revision: u64) -> ListAnswer {
+    let Found { items, n_seen: seen } = found;
     let has_more = seen < total;
     let continue_token = items.last().filter(|_| has_more).map(|last: &Arc<Stored>| {
         // Below what the request is about, as upstream's.
@@ -144,7 +140,7 @@ fn page(
     });
     let remaining =
         (continue_token.is_some() && selection.is_everything()).then(|| (total - seen) as u64);
-    ListAnswer { items, resource_version: revision, continue_token, remaining }
+    ListAnswer { items, resource_version: revision, continue_token, remaining, is_served: false }
 }
 
 impl Token {

@@ -3,6 +3,7 @@
 //! that no other order compiles. Requests over HTTP and calls in process take the same way.
 
 mod admit;
+mod converted;
 mod core;
 mod create;
 mod decode;

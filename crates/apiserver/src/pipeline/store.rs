@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use admission::{Beside, Draft, Valid};
 use api::{Kind, Stored};
+use apimachinery::schema::Absent;
 use apimachinery::{ApiError, Reason};
 use kvstore::{Compare, Op, Revision, Txn};
 
@@ -154,8 +155,9 @@ async fn announce<'a>(
 ) -> Result<Announced<'a>, ApiError> {
     let (kind, family) = (request.stored_kind(), &request.family);
     let json = family.to_stored(draft.bytes()).await?;
-    // What it is found by is read from what is stored: a conversion may have moved it.
-    let moved = family.is_slow().then(|| kind.decode(&json)).transpose();
+    // What it is found by is read from what is stored: a conversion may have moved it, or dropped it.
+    let is_moved = family.is_slow() || (kind.is_custom() && json != *draft.bytes());
+    let moved = is_moved.then(|| kind.decode_any(&json, Absent::FilledIn)).transpose();
     let moved = moved.map_err(|err| {
         ApiError::internal("the converted object cannot be read").with_source(err)
     })?;

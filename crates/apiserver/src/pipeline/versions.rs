@@ -24,6 +24,7 @@ pub(super) async fn served(
             };
             Ok(Outcome::Object(served))
         }
+        Outcome::List(list) if list.is_served => Ok(Outcome::List(list)),
         Outcome::List(mut list) => {
             let n_bytes = list.items.iter().map(|it| it.bytes.len()).sum();
             let items = std::mem::take(&mut list.items);

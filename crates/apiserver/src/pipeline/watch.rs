@@ -1,5 +1,6 @@
 //! WATCH: first the state if it was asked for, then every change, with bookmarks in between.
 
+use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +11,10 @@ use client::{ListOptions, WatchEventKind};
 use telemetry::Counter;
 use tokio::time::{Instant, Sleep};
 
-use super::Request;
 use super::core::Core;
 use super::list::{options_error, select};
 use super::read::parse_version;
+use super::{Request, converted};
 use crate::cache::{Cache, Event, Past, Seen, Selected, Selection, Subscription, TooOld, refusal};
 use crate::registry::Family;
 
@@ -44,7 +45,10 @@ pub struct Watching {
     family: Arc<Family>,
     /// Whether objects are sent as they are stored, which is how nearly all are.
     is_stored_form: bool,
+    /// What the cache tells of.
     selection: Selection,
+    /// What is sent of that, where objects have to be converted before they can be selected.
+    by_content: Option<Selection>,
     source: Source,
     /// Came, and is not sent yet: a conversion may have to be waited for.
     pending: Option<Event>,
@@ -61,6 +65,9 @@ pub struct Watching {
     failure: Option<ApiError>,
     is_over: bool,
 }
+
+/// What to send, or the end; or that something came which is not sent.
+type Step = ControlFlow<Option<Result<WatchItem, ApiError>>>;
 
 /// Where the next item comes from.
 enum Source {
@@ -90,7 +97,7 @@ enum Start {
 }
 
 pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watching, ApiError> {
-    let selection = select(request)?;
+    let (selection, by_content) = selections(request)?;
     let start = plan(core, request).await?;
     let kind = request.kind.clone();
     let list = &request.call.list;
@@ -111,9 +118,11 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     if let Source::Initial(initial) = &mut source
         && family.is_slow()
     {
-        // All at once: one by one would take that many times as long.
-        let objects = std::mem::take(&mut initial.objects).collect();
-        initial.objects = family.serve(kind.as_ref(), objects).await?.into_iter();
+        // Many at once: one by one would take that many times as long.
+        let objects: Vec<_> = std::mem::take(&mut initial.objects).collect();
+        let all = (&objects[..], by_content.as_ref().unwrap_or(&selection));
+        let found = converted::find(core, request, all, usize::MAX).await?;
+        initial.objects = found.items.into_iter();
         initial.is_served = true;
     }
     let since = match start {
@@ -132,6 +141,7 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
         pending: None,
         kind,
         selection,
+        by_content,
         source,
         since,
         has_bookmarks: list.allow_watch_bookmarks,
@@ -144,6 +154,15 @@ pub(super) async fn watch(core: &Arc<Core>, request: &Request) -> Result<Watchin
     };
     watching.plan_bookmark();
     Ok(watching)
+}
+
+/// What the cache is asked for, and what of that is sent if the cache cannot tell.
+fn selections(request: &Request) -> Result<(Selection, Option<Selection>), ApiError> {
+    let selection = select(request)?;
+    Ok(match converted::is_first(request, &selection) {
+        true => (selection.by_place(), Some(selection)),
+        false => (selection, None),
+    })
 }
 
 fn open(
@@ -255,32 +274,28 @@ impl Watching {
     }
 
     async fn wait(&mut self) -> Option<Result<WatchItem, ApiError>> {
-        if let Source::Past(past) = &mut self.source {
-            let wakes_at = self.ends_at;
-            self.timer.as_mut().reset(wakes_at);
-            tokio::select! {
-                biased;
-                read = past.read() => match read {
-                    Ok(()) if past.is_over() => self.source = self.present(),
-                    Ok(()) => {}
-                    Err(err) => self.source = Source::Nothing(Some(not_told(self.since, &err))),
-                },
-                () = self.timer.as_mut() => return self.at_deadline().await,
+        loop {
+            if let ControlFlow::Break(item) = self.step().await {
+                return item;
             }
         }
+    }
+
+    async fn step(&mut self) -> Step {
+        self.read_past().await?;
         if let Source::Nothing(why) = &mut self.source {
             self.is_over = true;
-            return why.take().map(Err);
+            return ControlFlow::Break(why.take().map(Err));
         }
         if self.is_over {
-            return self.failure.take().map(Err);
+            return ControlFlow::Break(self.failure.take().map(Err));
         }
         match self.take_ready() {
             Ok(None) => {}
-            Ok(Some(item)) => return Some(Ok(item)),
+            Ok(Some(item)) => return ControlFlow::Break(Some(Ok(item))),
             Err(err) => {
                 self.is_over = true;
-                return Some(Err(err));
+                return ControlFlow::Break(Some(Err(err)));
             }
         }
         if self.pending.is_some() {
@@ -291,24 +306,45 @@ impl Watching {
         if self.timer.deadline() != wakes_at {
             self.timer.as_mut().reset(wakes_at);
         }
-        let Source::Events(subscription) = &mut self.source else { return None };
-        let event = tokio::select! {
-            biased;
-            event = subscription.queue.recv() => event,
-            () = self.timer.as_mut() => return self.at_deadline().await,
+        let event = match &mut self.source {
+            Source::Events(subscription) => tokio::select! {
+                biased;
+                event = subscription.queue.recv() => event,
+                () = self.timer.as_mut() => return ControlFlow::Break(self.at_deadline().await),
+            },
+            // All that was read of it concerned nobody; or nothing is left.
+            Source::Past(_) => return ControlFlow::Continue(()),
+            Source::Initial(_) | Source::Nothing(_) => return ControlFlow::Break(None),
         };
-        let Some(event) = event else {
-            self.is_over = true;
-            let is_lost = subscription.is_history_lost();
-            let why = "the history of the resource was lost; list again";
-            return is_lost.then(|| Err(ApiError::expired(why)));
-        };
-        let seen = self.seen_now(&event);
-        self.pending = Some(event);
-        match seen {
-            Some(seen) => Some(self.sent_as(seen)),
-            None => self.wait_for_pending().await,
+        if event.is_none() {
+            return ControlFlow::Break(self.end());
         }
+        self.pending = event;
+        ControlFlow::Continue(())
+    }
+
+    async fn read_past(&mut self) -> Step {
+        let Source::Past(past) = &mut self.source else { return ControlFlow::Continue(()) };
+        let wakes_at = self.ends_at;
+        self.timer.as_mut().reset(wakes_at);
+        tokio::select! {
+            biased;
+            read = past.read() => match read {
+                Ok(()) if past.is_over() => self.source = self.present(),
+                Ok(()) => {}
+                Err(err) => self.source = Source::Nothing(Some(not_told(self.since, &err))),
+            },
+            () = self.timer.as_mut() => return ControlFlow::Break(self.at_deadline().await),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Nothing more will come.
+    fn end(&mut self) -> Option<Result<WatchItem, ApiError>> {
+        self.is_over = true;
+        let Source::Events(subscription) = &self.source else { return None };
+        let why = "the history of the resource was lost; list again";
+        subscription.is_history_lost().then(|| Err(ApiError::expired(why)))
     }
 
     /// What goes on where the past ended.
@@ -322,16 +358,28 @@ impl Watching {
     }
 
     /// Dropped while it waits, what came is still pending.
-    async fn wait_for_pending(&mut self) -> Option<Result<WatchItem, ApiError>> {
-        let seen = self.pending.as_ref()?.seen_as(&self.kind, &self.family).await;
-        Some(self.sent_as(seen))
+    async fn wait_for_pending(&mut self) -> Step {
+        let Some(event) = &self.pending else { return ControlFlow::Continue(()) };
+        let to = (&self.kind, self.family.as_ref());
+        let seen = match &self.by_content {
+            None => event.seen_as(to).await.map(Some),
+            Some(selection) => event.change.selected_as(selection, to).await,
+        };
+        match self.sent_as(seen) {
+            Ok(None) => ControlFlow::Continue(()),
+            sent => ControlFlow::Break(sent.transpose()),
+        }
     }
 
-    /// What was pending goes out; a conversion that failed is the end of the watch.
-    fn sent_as(&mut self, seen: Result<Arc<Seen>, ApiError>) -> Result<WatchItem, ApiError> {
+    /// What was pending goes out, if it is sent at all; a conversion that failed is the end of the
+    /// watch.
+    fn sent_as(
+        &mut self,
+        seen: Result<Option<Arc<Seen>>, ApiError>,
+    ) -> Result<Option<WatchItem>, ApiError> {
         self.pending = None;
         self.is_over = seen.is_err();
-        seen.map(WatchItem::Event)
+        seen.map(|it| it.map(WatchItem::Event))
     }
 
     /// The end, or a bookmark.
@@ -344,17 +392,21 @@ impl Watching {
         self.plan_bookmark();
         // Read before the queue: everything up to it has been queued.
         let revision = self.cache.revision().max(self.since);
-        if let Some(event) = self.ready() {
-            return Some(Ok(event));
-        }
         // A bookmark says that everything before it was sent.
-        if self.is_over {
-            return self.failure.take().map(Err);
+        loop {
+            if let Some(event) = self.ready() {
+                return Some(Ok(event));
+            }
+            if self.is_over {
+                return self.failure.take().map(Err);
+            }
+            if self.pending.is_none() {
+                return Some(Ok(WatchItem::Bookmark { revision, is_initial_end: false }));
+            }
+            if let ControlFlow::Break(item) = self.wait_for_pending().await {
+                return item;
+            }
         }
-        if self.pending.is_some() {
-            return self.wait_for_pending().await;
-        }
-        Some(Ok(WatchItem::Bookmark { revision, is_initial_end: false }))
     }
 
     /// What can be sent without waiting: lets a writer fill its buffer before it flushes.
@@ -397,28 +449,37 @@ impl Watching {
                 return Ok(Some(WatchItem::Bookmark { revision, is_initial_end: true }));
             }
         }
-        if self.pending.is_none() {
-            self.pending = match &mut self.source {
-                Source::Past(past) => past.next(),
-                Source::Events(events) => {
-                    events.next_missed().or_else(|| events.queue.try_recv().ok())
-                }
-                Source::Initial(_) | Source::Nothing(_) => None,
-            };
-        }
-        let Some(event) = &self.pending else { return Ok(None) };
-        match self.seen_now(event) {
-            Some(seen) => self.sent_as(seen).map(Some),
-            None => Ok(None),
+        loop {
+            if self.pending.is_none() {
+                self.pending = self.take_event();
+            }
+            let Some(event) = &self.pending else { return Ok(None) };
+            let Some(seen) = self.seen_now(event) else { return Ok(None) };
+            if let Some(item) = self.sent_as(seen)? {
+                return Ok(Some(item));
+            }
         }
     }
 
-    /// The object and its frames are shared by all watchers of the kind. Nothing if they have to be
-    /// waited for.
-    fn seen_now(&self, event: &Event) -> Option<Result<Arc<Seen>, ApiError>> {
-        if self.is_stored_form {
-            return Some(Ok(event.seen().clone()));
+    /// What came and was not looked at yet.
+    fn take_event(&mut self) -> Option<Event> {
+        match &mut self.source {
+            Source::Past(past) => past.next(),
+            Source::Events(events) => events.next_missed().or_else(|| events.queue.try_recv().ok()),
+            Source::Initial(_) | Source::Nothing(_) => None,
         }
-        event.seen_now(&self.kind, &self.family)
+    }
+
+    /// What is sent of an event, if anything: the object and its frames are shared by all watchers
+    /// of the kind. Nothing if they have to be waited for.
+    fn seen_now(&self, event: &Event) -> Option<Result<Option<Arc<Seen>>, ApiError>> {
+        if self.is_stored_form {
+            return Some(Ok(Some(event.seen().clone())));
+        }
+        let to = (&self.kind, self.family.as_ref());
+        match &self.by_content {
+            None => event.seen_now(to).map(|it| it.map(Some)),
+            Some(selection) => event.change.selected_now(selection, to),
+        }
     }
 }

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 
-use api::{ApiObject as _, Dynamic, Kind, Stored};
+use api::{ApiObject, Kind, Meta, Stored};
+use apimachinery::schema::Absent;
 use apimachinery::{ApiError, Names, Reason};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -103,11 +104,11 @@ impl Family {
         if self.is_slow() && api_version_of(&stored.bytes) != Some(&api_version) {
             return None;
         }
-        let completed = complete(kind, stored);
-        let bytes = completed.as_ref().unwrap_or(&stored.bytes);
+        let read = kind.read_stored(stored).map(|it| stamped(it, stored));
+        let bytes = read.as_ref().unwrap_or(&stored.bytes);
         let converted = self.convert_one(bytes, &api_version);
         let converted = converted.map_err(|why| self.refuse(stored, kind, &why));
-        Some(converted.map(|it| match it.or(completed) {
+        Some(converted.map(|it| match it.or(read) {
             None => stored.clone(),
             Some(bytes) => Arc::new(Stored::new(stored.meta.clone(), bytes)),
         }))
@@ -133,7 +134,10 @@ impl Family {
         let Some(converter) = self.converter.as_ref().filter(|_| !others.is_empty()) else {
             return Ok(objects);
         };
-        let whole = |it: &Arc<Stored>| complete(kind, it).unwrap_or_else(|| it.bytes.clone());
+        let whole = |it: &Arc<Stored>| {
+            let completed = kind.complete_stored(it);
+            completed.map_or_else(|| it.bytes.clone(), |completed| stamped(completed, it))
+        };
         let asked = others.iter().map(|index| whole(&objects[*index])).collect();
         let converted = converter.convert(asked, &kind.names().api_version()).await?;
         if converted.len() != others.len() {
@@ -144,10 +148,9 @@ impl Family {
             let stored = &mut objects[index];
             // Others may write JSON in another way than we do, and what nobody knows.
             let object = kind.decode(&json);
-            let mut object = object.map_err(|err| self.refuse(stored, kind, &err.to_string()))?;
-            object.meta_mut().resource_version = None;
-            let bytes = with_version(&object.encode(), stored.meta.resource_version);
-            *stored = Arc::new(Stored::new(stored.meta.clone(), bytes));
+            let object = object.map_err(|err| self.refuse(stored, kind, &err.to_string()))?;
+            let meta = meta_in(kind, object.as_ref(), &stored.meta);
+            *stored = Arc::new(Stored::new(meta, stamped(object, stored)));
         }
         Ok(objects)
     }
@@ -166,11 +169,13 @@ impl Family {
         let json = converted.pop().filter(|_| n_converted == 1);
         let json = json.ok_or_else(|| miscounted(n_converted, 1))?;
         // Others may write JSON in another way than we do, and what nobody knows.
-        let encoded = match self.kind_of(api_version) {
-            Some(kind) => kind.decode(&json).map(|it| it.encode()),
-            None => Dynamic::decode(&json).map(|it| it.encode()),
-        };
-        encoded.map(Bytes::from).map_err(unreadable)
+        self.written(&json)
+    }
+
+    /// As we write it, without what its version does not know.
+    fn written(&self, json: &[u8]) -> Result<Bytes, ApiError> {
+        let object = self.stored.decode_any(json, Absent::Left).map_err(unreadable)?;
+        Ok(object.encode().into())
     }
 
     /// The JSON of an object that the rules have been applied to, as it goes to the store.
@@ -181,12 +186,9 @@ impl Family {
         }
         let converted = self.convert(json.clone(), &self.stored_api_version).await?;
         // What the stored version does not know is not stored. A webhook's answer was read by it.
-        match self.kind_of(&self.stored_api_version) {
-            Some(kind) if !self.is_slow() && converted != *json => {
-                let object = kind.decode(&converted).map_err(unreadable)?;
-                Ok(Bytes::from(object.encode()))
-            }
-            _ => Ok(converted),
+        match !self.is_slow() && converted != *json {
+            true => self.written(&converted),
+            false => Ok(converted),
         }
     }
 
@@ -248,9 +250,14 @@ fn unreadable(why: impl Into<Box<dyn Error + Send + Sync>>) -> ApiError {
     ApiError::internal("the object cannot be had in the version that is needed").with_source(why)
 }
 
-/// With the defaults that it lacks, which may have come after it; `None` if it lacks none.
-fn complete(kind: &dyn Kind, stored: &Stored) -> Option<Bytes> {
-    let mut completed = kind.complete_stored(stored)?;
-    completed.meta_mut().resource_version = None;
-    Some(with_version(&completed.encode(), stored.meta.resource_version))
+/// What was read of a stored object, at its revision.
+fn stamped(mut object: Box<dyn ApiObject>, stored: &Stored) -> Bytes {
+    object.meta_mut().resource_version = None;
+    with_version(&object.encode(), stored.meta.resource_version)
+}
+
+/// What is selected by, of an object that somebody else has converted. All else is as it was.
+fn meta_in(kind: &dyn Kind, object: &dyn ApiObject, stored: &Meta) -> Meta {
+    let labels = object.meta().labels.iter().flatten().collect();
+    Meta { labels, fields: kind.fields(object).into(), ..stored.clone() }
 }

@@ -1,5 +1,6 @@
 //! Custom resources: several versions of one kind, and the end of a definition.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::apiextensions::CustomResourceDefinition;
@@ -7,6 +8,8 @@ use api::{Dynamic, Resource as _, Stored};
 use apimachinery::GroupVersionResource;
 use client::{DeleteOptions, DynamicApi, ListOptions, PatchKind, WriteOptions};
 use futures_util::StreamExt as _;
+use kvstore::memory::Memory;
+use kvstore::{KeyRange, RangeRequest, Store as _};
 use serde_json::{Value, json};
 use stdx::World;
 
@@ -65,6 +68,14 @@ fn widgets(harness: &Harness, version: &str) -> DynamicApi {
     harness.client.dynamic(GroupVersionResource::new("example.com", version, "widgets"))
 }
 
+/// What the store has of a widget.
+async fn at_rest(store: &Memory, name: &str) -> Value {
+    let key = format!("/registry/example.com/widgets/default/{name}");
+    let request = RangeRequest::latest(KeyRange::one(key.as_bytes()));
+    let entries = store.range(request).await.expect("read").entries;
+    serde_json::from_slice(&entries[0].value).expect("JSON")
+}
+
 fn api_version(stored: &Stored) -> String {
     parse(stored)["apiVersion"].as_str().unwrap_or_default().to_owned()
 }
@@ -95,7 +106,7 @@ async fn bounds_are_shown_as_they_were_written() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_stored_in_one_version_and_served_in_each() {
-    let store = std::sync::Arc::new(kvstore::memory::Memory::new());
+    let store = Arc::new(Memory::new());
     let harness = harness::start_over(World::simulated(1), store.clone()).await;
     let definitions = harness.client.api::<CustomResourceDefinition>();
     let versions = [("v1", true), ("v1beta1", false)];
@@ -107,10 +118,7 @@ async fn an_object_is_stored_in_one_version_and_served_in_each() {
 
     let created = old.create(widget("v1beta1", "w", &[])).await.expect("created");
     assert_eq!(api_version(&created), "example.com/v1beta1");
-    let key = kvstore::KeyRange::one(b"/registry/example.com/widgets/default/w");
-    let request = kvstore::RangeRequest::latest(key);
-    let stored = kvstore::Store::range(store.as_ref(), request).await.expect("read").entries;
-    let stored: Value = serde_json::from_slice(&stored[0].value).expect("JSON");
+    let stored = at_rest(&store, "w").await;
     assert_eq!(stored["apiVersion"], "example.com/v1");
 
     for (api, expected) in [(&new, "example.com/v1"), (&old, "example.com/v1beta1")] {
@@ -162,6 +170,21 @@ async fn a_change_of_the_storage_version_leaves_old_objects_readable() {
     assert_eq!(api_version(&old), "example.com/v1beta1");
 }
 
+/// Where a definition has a field of a version's spec.
+fn property(version: usize, field: &str) -> String {
+    format!("/spec/versions/{version}/schema/openAPIV3Schema/properties/spec/properties/{field}")
+}
+
+/// A JSON patch of the definition.
+async fn change(harness: &Harness, patch: Value) {
+    let definitions =
+        GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+    let definitions = harness.client.dynamic(definitions);
+    let (patch, options) = (patch.to_string().into(), WriteOptions::default());
+    definitions.patch("", NAME, PatchKind::Json, patch, options).await.expect("patched");
+    settle().await;
+}
+
 /// As upstream: the schema of the stored version fills in what an object lacks whenever it is read.
 #[tokio::test(start_paused = true)]
 async fn defaults_that_came_later_are_seen_at_once() {
@@ -170,16 +193,15 @@ async fn defaults_that_came_later_are_seen_at_once() {
     new.create(widget("v1", "w", &[])).await.expect("created");
     let mut watch = old.watch("default", ListOptions::default()).await.expect("a watch");
 
-    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color";
-    let color = json!({"type": "string", "default": "red"});
-    let patch = json!([{"op": "add", "path": path, "value": color}]).to_string();
-    let definitions =
-        GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
-    let definitions = harness.client.dynamic(definitions);
     let options = WriteOptions::default;
-    let changed = definitions.patch("", NAME, PatchKind::Json, patch.into(), options()).await;
-    changed.expect("patched");
-    settle().await;
+    change(
+        &harness,
+        json!([
+            {"op": "add", "path": property(0, "color"), "value": {"type": "string", "default": "red"}},
+            {"op": "add", "path": property(1, "color"), "value": {"type": "string"}},
+        ]),
+    )
+    .await;
     assert!(watch.next().await.is_some_and(|it| it.is_ok()), "the object that was there");
     assert!(watch.next().await.is_none(), "watches of the old schema end");
     let mut watch = old.watch("default", ListOptions::default()).await.expect("a watch");
@@ -210,6 +232,142 @@ async fn defaults_that_came_later_are_seen_at_once() {
     let after = new.patch("default", "w", PatchKind::Merge, label.into(), options()).await;
     let generation = |it: &Stored| parse(it)["metadata"]["generation"].clone();
     assert_eq!(generation(&after.expect("patched")), generation(&before));
+}
+
+/// As upstream: what a schema has no longer is not shown, in any version, and does not count as a
+/// change of whoever writes next.
+#[tokio::test(start_paused = true)]
+async fn fields_that_a_schema_has_no_longer_are_seen_no_more() {
+    let store = Arc::new(Memory::new());
+    let harness = harness::start_over(World::simulated(1), store.clone()).await;
+    let versions = [("v1", true), ("v1beta1", false)];
+    harness
+        .client
+        .api::<CustomResourceDefinition>()
+        .create(definition(&versions))
+        .await
+        .expect("created");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let (new, old) = (widgets(&harness, "v1"), widgets(&harness, "v1beta1"));
+    let color = json!({"type": "string", "nullable": true});
+    change(&harness, json!([{"op": "add", "path": property(0, "color"), "value": color}])).await;
+    let colored = |name: &str, color: Value| {
+        let mut object = widget("v1", name, &[]).into_value();
+        object["spec"]["color"] = color;
+        Dynamic::from_value(object).expect("an object")
+    };
+    new.create(colored("a", json!("red"))).await.expect("created");
+    new.create(colored("b", Value::Null)).await.expect("created");
+    let spec = |it: &Stored| parse(it)["spec"].clone();
+    let read =
+        async |api: &DynamicApi, name: &str| spec(&api.get("default", name).await.expect("found"));
+    assert_eq!(read(&new, "a").await, json!({"size": 3, "color": "red"}));
+    assert_eq!(read(&old, "a").await, json!({"size": 3}), "its own schema has no such field");
+
+    // Null is what it may be no longer.
+    let path = format!("{}/nullable", property(0, "color"));
+    change(&harness, json!([{"op": "remove", "path": path}])).await;
+    assert_eq!(read(&new, "b").await, json!({"size": 3}));
+    assert_eq!(read(&new, "a").await, json!({"size": 3, "color": "red"}));
+    change(&harness, json!([{"op": "remove", "path": property(0, "color")}])).await;
+    for api in [&new, &old] {
+        assert_eq!(read(api, "a").await, json!({"size": 3}));
+        let list = api.list("default", ListOptions::default()).await.expect("a list");
+        assert!(list.items.iter().all(|it| spec(it) == json!({"size": 3})));
+        let mut watch = api.watch("default", ListOptions::default()).await.expect("a watch");
+        let event = watch.next().await.expect("an event").expect("no error");
+        assert_eq!(spec(&event.object), json!({"size": 3}));
+    }
+    // The next write, of whatever, takes it out of the store.
+    let before = new.get("default", "a").await.expect("found");
+    let label = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+    let options = WriteOptions::default();
+    let after = new.patch("default", "a", PatchKind::Merge, label.into(), options).await;
+    let generation = |it: &Stored| parse(it)["metadata"]["generation"].clone();
+    assert_eq!(generation(&after.expect("patched")), generation(&before));
+    let stored = at_rest(&store, "a").await;
+    assert_eq!(stored["spec"], json!({"size": 3}));
+}
+
+/// Nobody copies what need not be changed.
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_as_their_schema_has_them_are_shared_as_they_are() {
+    let harness = start(&[("v1", true)]).await;
+    let widgets = widgets(&harness, "v1");
+    let created = widgets.create(widget("v1", "w", &[])).await.expect("created");
+    for _ in 0..2 {
+        let found = widgets.get("default", "w").await.expect("found");
+        assert_eq!(found.bytes.as_ptr(), created.bytes.as_ptr());
+        let list = widgets.list("default", ListOptions::default()).await.expect("a list");
+        assert_eq!(list.items[0].bytes.as_ptr(), created.bytes.as_ptr());
+    }
+}
+
+/// What goes to the store is pruned by the version that is stored, also if nobody serves it.
+#[tokio::test(start_paused = true)]
+async fn a_stored_version_that_is_not_served_prunes() {
+    let store = Arc::new(Memory::new());
+    let harness = harness::start_over(World::simulated(1), store.clone()).await;
+    let mut definition = definition(&[("v1", true), ("v1beta1", false)]);
+    definition.spec.versions[0].served = false;
+    harness.client.api::<CustomResourceDefinition>().create(definition).await.expect("created");
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    change(
+        &harness,
+        json!([{"op": "add", "path": property(1, "color"), "value": {"type": "string"}}]),
+    )
+    .await;
+    let mut object = widget("v1beta1", "w", &[]).into_value();
+    object["spec"]["color"] = json!("red");
+    let object = Dynamic::from_value(object).expect("an object");
+    widgets(&harness, "v1beta1").create(object).await.expect("created");
+    let stored = at_rest(&store, "w").await;
+    assert_eq!(
+        (&stored["apiVersion"], &stored["spec"]),
+        (&json!("example.com/v1"), &json!({"size": 3}))
+    );
+}
+
+/// Fields become selectable, and get defaults, after objects were stored.
+#[tokio::test(start_paused = true)]
+async fn objects_are_selected_by_what_their_definition_says_now() {
+    let harness = start(&[("v1", true)]).await;
+    let widgets = widgets(&harness, "v1");
+    let created = widgets.create(widget("v1", "w", &[])).await.expect("created");
+    let select = |fields: &str| ListOptions {
+        field_selector: Some(fields.to_owned()),
+        ..ListOptions::default()
+    };
+    let fields = json!([{"jsonPath": ".spec.size"}]);
+    let path = "/spec/versions/0/selectableFields";
+    change(&harness, json!([{"op": "add", "path": path, "value": fields}])).await;
+    let found = async |fields: &str| {
+        widgets.list("default", select(fields)).await.expect("a list").items.len()
+    };
+    assert_eq!((found("spec.size=3").await, found("spec.size=4").await), (1, 0));
+    let mut watch = widgets.watch("default", select("spec.size=3")).await.expect("a watch");
+    assert!(watch.next().await.is_some_and(|it| it.is_ok()), "the object that was there");
+    let mut other = widget("v1", "x", &[]).into_value();
+    other["spec"]["size"] = json!(5);
+    widgets.create(Dynamic::from_value(other).expect("an object")).await.expect("created");
+
+    let fields = json!([{"jsonPath": ".spec.size"}, {"jsonPath": ".spec.color"}]);
+    change(
+        &harness,
+        json!([
+            {"op": "add", "path": property(0, "color"), "value": {"type": "string", "default": "red"}},
+            {"op": "replace", "path": path, "value": fields},
+        ]),
+    )
+    .await;
+    assert_eq!((found("spec.color=red").await, found("spec.color=").await), (2, 0));
+    assert!(watch.next().await.is_none(), "watches of the old definition end");
+    // Whoever comes again where it was sees what happened as the definition has it now.
+    let since = created.meta.resource_version.to_string();
+    let resumed = ListOptions { resource_version: Some(since), ..select("spec.color=red") };
+    let mut resumed = widgets.watch("default", resumed).await.expect("a watch");
+    let event = resumed.next().await.expect("an event").expect("no error");
+    assert_eq!(event.object.meta.key.name, "x");
 }
 
 /// Of either version: both are read from the same place.

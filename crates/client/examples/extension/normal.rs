@@ -38,18 +38,15 @@ fn without(value: &Value, is_own: &dyn Fn(&str) -> bool) -> Value {
     }
 }
 
-/// `12s`, `6y322d`.
+/// `7s`, `3d4h`, `6y322d`
 fn is_age(text: &str) -> bool {
-    let unit_ends = |it: char| "ydhms".contains(it);
-    let mut parts = text.split_inclusive(unit_ends).peekable();
-    parts.peek().is_some()
-        && parts.all(|it| {
-            let number = it.strip_suffix(unit_ends);
-            number.is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
-        })
+    let is_part = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    let mut parts = text.split_inclusive(|it: char| !it.is_ascii_digit());
+    !text.is_empty()
+        && parts.all(|it| it.strip_suffix(['s', 'm', 'h', 'd', 'y']).is_some_and(is_part))
 }
 
-/// Times and ages are none that two servers have in common, nor one server tomorrow.
+/// Times and ages are none that two servers, or two days, have in common.
 fn cells(cells: &Value) -> Value {
     let cell = |it: &Value| match it {
         Value::String(text) if is_age(text) => "<age>".into(),

@@ -20,7 +20,7 @@ impl CustomKind {
         stored: Option<(&Value, Part)>,
         errors: &mut FieldErrors,
     ) {
-        let (root, own) = (Path::root(), self.schemas.own());
+        let (root, own) = (Path::root(), self.schemas().own());
         let before = stored.map(|(old, _)| Correlated::new(object, old, &own));
         if let Some(before) = &before {
             // Kept: what is held against the schema asks the same.
@@ -45,7 +45,7 @@ impl CustomKind {
             own.validate_lists(object, &root, errors);
         }
         let stopwatch = self.stopwatch.as_ref();
-        let rules = self.schemas.rules();
+        let rules = self.schemas().rules();
         let Some(rules) = rules.as_ref() else { return };
         if has_blocking(errors) {
             errors.invalid(
@@ -70,7 +70,7 @@ impl CustomKind {
         before: Option<&Correlated<'_>>,
         errors: &mut FieldErrors,
     ) {
-        let own = self.schemas.own();
+        let own = self.schemas().own();
         if let (Some(schema), Some(status)) = (own.properties.get("status"), object.get("status")) {
             let before = before.and_then(|it| it.key("status"));
             let mut found = FieldErrors::new();

@@ -1,7 +1,7 @@
 //! A kind that a CustomResourceDefinition defines: one served version, with its schema, columns and
 //! subresources.
 //!
-//! Objects are `Dynamic`. Versions differ in `apiVersion` alone (conversion strategy None), so an
+//! Objects are `Dynamic`. Where versions differ in `apiVersion` alone (conversion strategy None), an
 //! object that was stored in another version of the group is read by rewriting it.
 
 mod columns;
@@ -12,9 +12,9 @@ mod kept;
 mod rule_tests;
 mod schemas;
 mod stopwatch;
-mod stored_defaults;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use apimachinery::schema::{FieldReport, Schema, SchemaRef, Type};
+use apimachinery::schema::{Absent, FieldReport, Schema, SchemaRef, Type};
 use apimachinery::table::Column;
 use apimachinery::{FieldErrors, NameRule, Names, Path, Scope};
 
@@ -40,7 +40,7 @@ use crate::{codec, halves};
 use columns::PrinterColumn;
 use schemas::Schemas;
 pub use stopwatch::{Stopwatch, Unmeasured, Work};
-use stored_defaults::StoredDefaults;
+use versions::Versions;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -48,8 +48,9 @@ pub struct CustomKind {
     names: Names,
     scope: Scope,
     storage_version: String,
-    stored_defaults: StoredDefaults,
-    schemas: Schemas,
+    /// Of the definition, and which one this is.
+    versions: Arc<Versions>,
+    place: usize,
     stopwatch: Arc<dyn Stopwatch>,
     columns: Vec<PrinterColumn>,
     has_status: bool,
@@ -90,33 +91,34 @@ impl CustomKind {
         if !is_established(crd) {
             return Vec::new();
         }
+        // One copy, however many versions there are to serve.
+        let versions = Versions::of(crd, stopwatch);
         let served = crd.spec.versions.iter().filter(|it| it.served);
-        served.map(|it| Arc::new(Self::timed(crd, it, stopwatch)) as Arc<dyn Kind>).collect()
+        let kind = |it| Arc::new(Self::timed(crd, it, &versions, stopwatch)) as Arc<dyn Kind>;
+        served.map(kind).collect()
     }
 
     /// The kind of one version of a valid definition, under its accepted names.
     pub fn new(crd: &CustomResourceDefinition, version: &CustomResourceDefinitionVersion) -> Self {
-        Self::timed(crd, version, &Unmeasured::shared())
+        let stopwatch = Unmeasured::shared();
+        Self::timed(crd, version, &Versions::of(crd, &stopwatch), &stopwatch)
     }
 
     fn timed(
         crd: &CustomResourceDefinition,
         version: &CustomResourceDefinitionVersion,
+        versions: &Arc<Versions>,
         stopwatch: &Arc<dyn Stopwatch>,
     ) -> Self {
         let storage = crd.spec.versions.iter().find(|it| it.storage).unwrap_or(version);
-        // One copy, however many versions there are to serve.
-        let texts: Vec<(String, Arc<str>)> =
-            crd.spec.versions.iter().map(|it| (it.name.clone(), written(it))).collect();
-        let own = texts.iter().find(|it| it.0 == version.name).map(|it| it.1.clone());
         let names = names(crd, version);
         let subresources = version.subresources.as_ref();
         Self {
-            schemas: Schemas::new(own.unwrap_or_else(|| written(version)), stopwatch.clone()),
+            versions: versions.clone(),
+            place: versions.place_of(&version.name),
             stopwatch: stopwatch.clone(),
             scope: if crd.spec.scope == "Cluster" { Scope::Cluster } else { Scope::Namespaced },
             storage_version: storage.name.clone(),
-            stored_defaults: StoredDefaults::of(&crd.spec.group, texts, stopwatch.clone()),
             columns: columns::of(version),
             has_status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.and_then(|it| it.scale.as_ref()).and_then(|it| {
@@ -140,6 +142,10 @@ impl CustomKind {
     pub fn unstored(crd: &CustomResourceDefinition, table: Table) -> Self {
         let version = crd.spec.versions.first().expect("it has a version");
         Self { unstored: Some(table), ..Self::new(crd, version) }
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.versions.schemas(self.place)
     }
 
     fn is_own_api_version(&self, api_version: &str) -> bool {
@@ -229,6 +235,10 @@ fn of_mut(object: &mut dyn ApiObject) -> &mut Dynamic {
     object.downcast_mut().expect("a kind is only given objects that it decoded")
 }
 
+fn boxed(object: Dynamic) -> Box<dyn ApiObject> {
+    Box::new(object)
+}
+
 /// Runs `change` on the fields of an object as one JSON tree.
 fn with_tree<R>(rest: &mut Map<String, Value>, change: impl FnOnce(&mut Value) -> R) -> R {
     let mut tree = Value::Object(std::mem::take(rest));
@@ -285,7 +295,7 @@ impl Kind for CustomKind {
     }
 
     fn schema(&self) -> SchemaRef {
-        self.schemas.whole()
+        self.schemas().whole()
     }
 
     /// `org.example.v1.Fruit`
@@ -296,14 +306,14 @@ impl Kind for CustomKind {
     }
 
     fn written_schema(&self) -> Option<Value> {
-        Some(self.schemas.written())
+        Some(self.schemas().written())
     }
 
     fn description_id(&self) -> Option<[u8; 32]> {
         let names = &self.names;
         let subresources: Vec<&str> = self.subresources().iter().map(|it| it.name).collect();
         let said = format!("{names:?} {:?} {:?} {subresources:?}", self.scope, self.verbs());
-        Some(Sha256::new().chain_update(said).chain_update(self.schemas.text()).finalize().into())
+        Some(Sha256::new().chain_update(said).chain_update(self.schemas().text()).finalize().into())
     }
 
     fn name_rule(&self) -> NameRule {
@@ -339,20 +349,19 @@ impl Kind for CustomKind {
     }
 
     fn is_compiled(&self) -> bool {
-        self.schemas.is_compiled() || self.stored_defaults.is_compiled()
+        self.versions.is_compiled(self.place)
     }
 
     fn sweep(&self) {
-        self.schemas.sweep();
-        self.stored_defaults.sweep();
+        self.versions.sweep(self.place);
     }
 
-    /// Drops what the schema does not know, fills in a missing apiVersion and kind, and reads other
+    /// Drops what the schema does not let be, fills in a missing apiVersion and kind, and reads other
     /// versions of the group as this one. What is dropped is reported by
     /// `schema().validate_fields`, on the bytes.
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn ApiObject>, serde_json::Error> {
         let mut object = Dynamic::decode(bytes)?;
-        with_tree(&mut object.rest, |it| self.schemas.own().prune(it));
+        self.versions.prune(self.place, &mut object);
         let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
         if object.api_version.is_empty() || group == self.names.group {
             object.api_version = self.names.api_version();
@@ -370,7 +379,10 @@ impl Kind for CustomKind {
         &self,
         bytes: &[u8],
     ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
-        let mut report = self.schemas.whole().validate_fields(bytes);
+        let mut report = self.schemas().whole().validate_fields(bytes);
+        if self.versions.keeps_unknown() {
+            report.problems.retain(|it| !it.starts_with("unknown field"));
+        }
         let rank = |problem: &str| match problem.strip_prefix("unknown field \"") {
             None => 0,
             Some(path) if path.starts_with("metadata.") => 1,
@@ -384,12 +396,24 @@ impl Kind for CustomKind {
         Ok((self.decode(bytes)?, report))
     }
 
+    fn decode_any(
+        &self,
+        bytes: &[u8],
+        absent: Absent,
+    ) -> Result<Box<dyn ApiObject>, serde_json::Error> {
+        self.versions.read(bytes, absent).map(boxed)
+    }
+
     fn complete_stored(&self, stored: &Stored) -> Option<Box<dyn ApiObject>> {
-        self.stored_defaults.complete(stored).map(|it| Box::new(it) as Box<dyn ApiObject>)
+        self.versions.complete(stored).map(boxed)
+    }
+
+    fn read_stored(&self, stored: &Stored) -> Option<Box<dyn ApiObject>> {
+        self.versions.read_as(self.place, stored).map(boxed)
     }
 
     fn apply_defaults(&self, object: &mut dyn ApiObject) {
-        with_tree(&mut of_mut(object).rest, |it| self.schemas.own().apply_defaults(it));
+        with_tree(&mut of_mut(object).rest, |it| self.schemas().own().apply_defaults(it));
     }
 
     fn prepare_create(&self, object: &mut dyn ApiObject) {

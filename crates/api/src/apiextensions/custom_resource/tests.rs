@@ -128,9 +128,9 @@ fn what_is_stored_is_completed_by_the_version_that_it_is_stored_in() {
             assert_eq!(completed.map(|it| it.to_value()["spec"].clone()), expected);
         }
     };
-    check(&kind(&crd), apple(json!({ "sweet": false, "color": "red" })), None);
-    let completed = json!({ "color": "red", "sweet": true });
-    check(&kind(&crd), apple(json!({ "color": "red" })), Some(completed));
+    check(&kind(&crd), apple(json!({ "sweet": false, "weight": 1 })), None);
+    let completed = json!({ "weight": 1, "sweet": true });
+    check(&kind(&crd), apple(json!({ "weight": 1 })), Some(completed));
     let mut older = apple(json!({}));
     older["apiVersion"] = json!("example.org/v1beta1");
     check(&kind(&crd), older.clone(), Some(json!({ "sweet": true })));
@@ -141,6 +141,86 @@ fn what_is_stored_is_completed_by_the_version_that_it_is_stored_in() {
     crd.spec.versions[1] = serde_json::from_slice(without.to_string().as_bytes()).unwrap();
     check(&kind(&crd), older, None);
     check(&kind(&crd), apple(json!({})), Some(json!({ "sweet": true })));
+}
+
+/// The fruit with `color` in the first version, which is stored, and `taste` in the second alone.
+fn with_own_fields() -> CustomResourceDefinition {
+    let mut crd = fruit_definition();
+    for (index, (name, field)) in [("v1", "color"), ("v1beta1", "taste")].into_iter().enumerate() {
+        let mut version = fruit_version(name, index == 0);
+        let root = &mut version["schema"]["openAPIV3Schema"];
+        root["properties"]["spec"]["properties"][field] = json!({ "type": "string" });
+        crd.spec.versions[index] = serde_json::from_value(version).unwrap();
+    }
+    crd
+}
+
+#[test]
+fn what_is_stored_is_read_as_both_versions_want_it() {
+    let crd = with_own_fields();
+    let kinds: Vec<CustomKind> =
+        crd.spec.versions.iter().map(|it| CustomKind::new(&crd, it)).collect();
+    let check = |stored: Value, expected: [Option<Value>; 2]| {
+        let stored = Stored::new(Meta::default(), stored.to_string().into_bytes().into());
+        // The second time it is known whether there is anything to do.
+        for _ in 0..2 {
+            for (kind, expected) in kinds.iter().zip(&expected) {
+                let read = kind.read_stored(&stored).map(|it| it.to_value());
+                assert_eq!(read.as_ref().map(|it| &it["spec"]), expected.as_ref());
+                let version = kind.names().api_version();
+                assert!(read.is_none_or(|it| it["apiVersion"] == version));
+            }
+        }
+    };
+    let beta = |spec| {
+        let mut object = apple(spec);
+        object["apiVersion"] = json!("example.org/v1beta1");
+        object
+    };
+    check(apple(json!({ "sweet": true })), [None, None]);
+    check(beta(json!({ "sweet": true })), [None, None]);
+    // Of the version that it is stored in: known there, and not in the other.
+    let sweet = || json!({ "sweet": true });
+    check(apple(json!({ "sweet": true, "color": "red" })), [None, Some(sweet())]);
+    check(beta(json!({ "sweet": true, "taste": "tart" })), [Some(sweet()), None]);
+    // What its own version does not know is gone, whoever knows it.
+    check(apple(json!({ "sweet": true, "taste": "tart" })), [Some(sweet()), Some(sweet())]);
+    // Nulls that may not be go; where there is a default, that takes their place.
+    let completed = || Some(json!({ "sweet": true }));
+    check(apple(json!({ "sweet": null, "comment": null })), [completed(), completed()]);
+    // Of a version that is no more, nobody knows anything.
+    let mut removed = apple(json!({ "color": "red" }));
+    removed["apiVersion"] = json!("example.org/v1alpha1");
+    check(removed, [None, Some(json!({}))]);
+}
+
+#[test]
+fn versions_that_nobody_serves_prune_what_is_stored_in_them() {
+    let mut crd = with_own_fields();
+    crd.spec.versions[0].served = false;
+    let beta = CustomKind::new(&crd, &crd.spec.versions[1]);
+    let read = |spec: Value| {
+        let json = apple(spec).to_string();
+        beta.decode_any(json.as_bytes(), Absent::Left).unwrap().to_value()["spec"].clone()
+    };
+    assert_eq!(read(json!({ "color": "red", "taste": "tart" })), json!({ "color": "red" }));
+    assert!(beta.is_compiled());
+    beta.sweep();
+    beta.sweep();
+    assert!(!beta.is_compiled(), "what no kind serves is swept by one that is served");
+}
+
+#[test]
+fn definitions_from_before_schemas_were_whole_drop_nothing() {
+    let mut crd = fruit_definition();
+    crd.spec.preserve_unknown_fields = Some(true);
+    let kind = CustomKind::new(&crd, &crd.spec.versions[0]);
+    let object = apple(json!({ "color": "red", "weight": null }));
+    let stored = Stored::new(Meta::default(), object.to_string().into_bytes().into());
+    assert!(kind.read_stored(&stored).is_none() && kind.complete_stored(&stored).is_none());
+    let (decoded, report) = kind.decode_reporting(&stored.bytes).unwrap();
+    assert_eq!(decoded.to_value()["spec"], object["spec"]);
+    assert_eq!(report.problems, Vec::<String>::new());
 }
 
 #[test]

@@ -38,25 +38,28 @@ impl FromCache {
             return Ok(Vec::new());
         };
         let family = self.registry.kinds().family_of(&kind);
+        let is_selected = |it: &Arc<Stored>| {
+            wanted.name.is_some() || wanted.selector.matches_with(|key| it.meta.labels.get(key))
+        };
+        let mut stored = candidates(cache.as_ref(), kind.as_ref(), &wanted);
+        // Labels are those of this version, which a webhook may have given.
+        stored.retain(|it| family.is_slow() || is_selected(it));
         // As whoever reads them sees them: in this version, with defaults that came later.
-        let stored = select(cache.as_ref(), kind.as_ref(), &wanted);
         let served = family.serve(kind.as_ref(), stored).await;
-        let served = served.map_err(|err| err.message().to_owned())?;
+        let mut served = served.map_err(|err| err.message().to_owned())?;
+        served.retain(is_selected);
         let tree = |it: &Arc<Stored>| serde_json::from_slice(&it.bytes).map(Arc::new);
         let trees: Result<_, _> = served.iter().map(tree).collect();
         trees.map_err(|err| err.to_string())
     }
 }
 
-fn select(cache: &dyn Lookup, kind: &dyn Kind, wanted: &Found<'_>) -> Vec<Arc<Stored>> {
+fn candidates(cache: &dyn Lookup, kind: &dyn Kind, wanted: &Found<'_>) -> Vec<Arc<Stored>> {
     let resource = kind.names().group_resource();
     let namespace = wanted.namespace.unwrap_or_default();
     match wanted.name {
         Some(name) => cache.find(&resource, &ObjectKey::new(namespace, name)).into_iter().collect(),
-        None => {
-            let all = cache.list(&resource, wanted.namespace).into_iter();
-            all.filter(|it| wanted.selector.matches_with(|key| it.meta.labels.get(key))).collect()
-        }
+        None => cache.list(&resource, wanted.namespace),
     }
 }
 

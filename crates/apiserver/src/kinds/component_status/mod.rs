@@ -51,7 +51,13 @@ async fn list(core: &Core, request: &Request) -> Result<(Outcome, u16), ApiError
     let selection = select(request)?;
     let all = look(core).await;
     let items = all.iter().map(stored).filter(|it| selection.matches(&it.meta)).collect();
-    let answer = ListAnswer { items, resource_version: 0, continue_token: None, remaining: None };
+    let answer = ListAnswer {
+        items,
+        resource_version: 0,
+        continue_token: None,
+        remaining: None,
+        is_served: true,
+    };
     Ok((Outcome::List(answer), 200))
 }
 

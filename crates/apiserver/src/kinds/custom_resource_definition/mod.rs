@@ -145,6 +145,17 @@ impl Definitions {
         }
     }
 
+    /// What objects are selected by may be read otherwise from now on.
+    fn reread(&self, kinds: &[Arc<dyn Kind>]) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        let served = self.registry.kinds();
+        let is_own =
+            |it: &&Arc<dyn Kind>| served.find(&it.names().gvr()).is_some_and(|it| it.is_custom());
+        if let Some(kind) = kinds.iter().find(is_own) {
+            cache.reread(kind.as_ref());
+        }
+    }
+
     pub(crate) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
         let mut again: BTreeSet<String> = BTreeSet::new();
         loop {
@@ -216,10 +227,11 @@ impl Hooks for Definitions {
                 }
                 let converter = self.conversions.of(&name, Some(&definition));
                 let kinds = CustomKind::measured(&definition, &self.stopwatch);
-                self.registry.set_custom(&name, kinds, converter);
+                self.registry.set_custom(&name, kinds.clone(), converter);
                 // They serve what was said when they began. Clients begin anew.
                 if !is_served_alike(change) {
                     self.end_watches(before());
+                    self.reread(&kinds);
                 }
             }
             None => {

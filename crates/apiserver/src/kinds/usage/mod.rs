@@ -73,8 +73,13 @@ impl Hooks for Usages {
                 let object = items.into_iter().next().ok_or_else(missing)?;
                 return Ok((Outcome::Object(object), 200));
             }
-            let answer =
-                ListAnswer { items, resource_version: 0, continue_token: None, remaining: None };
+            let answer = ListAnswer {
+                items,
+                resource_version: 0,
+                continue_token: None,
+                remaining: None,
+                is_served: true,
+            };
             Ok((Outcome::List(answer), 200))
         })
     }

@@ -10,13 +10,23 @@ use crate::client::{Collection, Patch};
 use crate::expect::{items, shows};
 use crate::scope::Scope;
 
-struct Converted {
+pub(super) struct Converted {
     definition: Definition,
 }
 
 impl Converted {
     /// A definition whose objects the webhook converts, as soon as it is asked.
     async fn create(scope: &Scope, hook: &Hook<'_>, group: &str) -> Result<Self> {
+        Self::create_with(scope, hook, group, &[]).await
+    }
+
+    /// The same after these changes of the definition, which are operations of a JSON patch.
+    pub(super) async fn create_with(
+        scope: &Scope,
+        hook: &Hook<'_>,
+        group: &str,
+        changes: &[Value],
+    ) -> Result<Self> {
         let definition = Definition::new(scope, group, "address", &["v1", "v2"], anything());
         definition.create(scope).await?;
         let conversion = json!({
@@ -26,8 +36,9 @@ impl Converted {
                 "conversionReviewVersions": ["v1", "v1beta1"],
             },
         });
-        let change = json!({ "spec": { "conversion": conversion } });
-        definitions(scope).patch(&definition.name(), Patch::Merge, &change).await?;
+        let conversion = json!({ "op": "add", "path": "/spec/conversion", "value": conversion });
+        let changes = json!([changes, &[conversion]].concat());
+        definitions(scope).patch(&definition.name(), Patch::Json, &changes).await?;
         let converted = Self { definition };
         let (v1, v2) = (converted.of(scope, "v1"), converted.of(scope, "v2"));
         let probe = converted.instance("v1", "probe", json!({ "hostPort": "probe:1" }));
@@ -41,11 +52,11 @@ impl Converted {
         Ok(converted)
     }
 
-    fn of<'a>(&self, scope: &'a Scope, version: &str) -> Collection<'a> {
+    pub(super) fn of<'a>(&self, scope: &'a Scope, version: &str) -> Collection<'a> {
         scope.own(&format!("{}/{version}", self.definition.group), &self.definition.plural)
     }
 
-    fn instance(&self, version: &str, name: &str, fields: Value) -> Value {
+    pub(super) fn instance(&self, version: &str, name: &str, fields: Value) -> Value {
         let mut object = json!({
             "apiVersion": format!("{}/{version}", self.definition.group),
             "kind": self.definition.kind, "metadata": { "name": name },

@@ -4,6 +4,7 @@ mod conditions;
 mod conversion;
 mod custom;
 mod hook;
+mod selecting;
 
 use std::time::Duration;
 
@@ -114,6 +115,10 @@ pub(crate) const CASES: &[Case] = &[
     case!(
         "[sig-api-machinery] CustomResourceConversionWebhook [Privileged:ClusterAdmin] should be able to convert from CR v1 to CR v2 [Conformance]",
         conversion::one_version_to_the_other
+    ),
+    case!(
+        "[sig-api-machinery] CustomResourceFieldSelectors [Privileged:ClusterAdmin] CustomResourceFieldSelectors MUST list and watch custom resources matching the field selector [Conformance]",
+        selecting::selected_by_fields
     ),
 ];
 
