@@ -4,7 +4,7 @@
 
 use std::ffi::{CString, OsString};
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -27,6 +27,9 @@ pub(super) fn run(arguments: &[OsString]) -> Result<()> {
     let cgroup = Hierarchies::detect()?.cgroup(&cgroup)?;
     cgroup.create()?;
     cgroup.join()?;
+    // As the machine sees it.
+    let program = std::env::current_exe().ok();
+    let program = program.and_then(|it| CString::new(it.into_os_string().into_vec()).ok());
     // Of children alone: what is noted is the number that the machine knows it by.
     namespaces::join_process(init.as_fd(), Namespaces::PID).context("entering the node")?;
     match linux::process::fork(CloneFlags::default()).context("starting the agent")? {
@@ -44,14 +47,14 @@ pub(super) fn run(arguments: &[OsString]) -> Result<()> {
             rustix::process::chdir("/").context("going to /")?;
             linux::process::new_session().context("making a session")?;
             drop(init);
-            Err(execute(arguments)).context("executing the agent")
+            Err(execute(arguments, program)).context("executing the agent")
         }
     }
 }
 
-/// Returns only the reason why it could not.
-fn execute(arguments: &[OsString]) -> std::io::Error {
-    let program = CString::new(node::PROGRAM).expect("it has no zero byte");
+/// By its path, by which it has its name in the list of processes; also where that is not to be seen
+/// in the node, or another file by now. Returns only the reason why it could not.
+fn execute(arguments: &[OsString], program: Option<CString>) -> std::io::Error {
     let words = arguments.iter().map(|it| CString::new(it.as_bytes()));
     let Ok(words) = words.collect::<Result<Vec<_>, _>>() else {
         return std::io::ErrorKind::InvalidInput.into();
@@ -59,5 +62,11 @@ fn execute(arguments: &[OsString]) -> std::io::Error {
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()
     });
-    linux::process::exec(&program, &words, &variables.collect::<Vec<_>>())
+    let variables: Vec<_> = variables.collect();
+    if let Some(program) = program {
+        // What is wrong with it is said of the other one.
+        let _ = linux::process::exec(&program, &words, &variables);
+    }
+    let itself = CString::new(node::PROGRAM).expect("it has no zero byte");
+    linux::process::exec(&itself, &words, &variables)
 }

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use lifecycle::Tasks;
+use linux::cgroups::Hierarchies;
 use tokio::sync::oneshot;
 
 use crate::cluster::Cluster;
@@ -193,9 +194,19 @@ pub(crate) fn purge(cluster: &Cluster, directory: &Path) -> Vec<String> {
         problems.extend(node.purge().err().map(|it| format!("{it:#}")));
     }
     if let Some(switch) = Switch::of(cluster) {
+        problems.extend(remove_unused(&place::cgroup(cluster)).err());
         problems.extend(switch.remove().iter().map(|it| stdx::error_chain(it)));
     }
     problems
+}
+
+/// What is in use is somebody else's, or was told as a problem already.
+fn remove_unused(name: &str) -> Result<(), String> {
+    let remove = || {
+        let cgroup = Hierarchies::detect()?.cgroup(name)?;
+        if cgroup.processes()?.is_empty() { cgroup.remove() } else { Ok(()) }
+    };
+    remove().map_err(|err| stdx::error_chain(&err))
 }
 
 /// How many containers run on them.

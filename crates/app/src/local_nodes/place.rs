@@ -59,11 +59,6 @@ impl Place {
     }
 
     fn of(cluster: &Cluster, directory: &Path, local: &LocalNodes, node: &LocalNode) -> Self {
-        let root = cluster.node.as_ref().map(|it| it.cgroup_root.trim_matches('/'));
-        let below = match root.unwrap_or_default() {
-            "" => format!("{DIRECTORY}/{}", node.name),
-            root => format!("{root}/{DIRECTORY}/{}", node.name),
-        };
         let prefix = |it: &IpAddr| {
             let range = local.ranges.of(Family::of(*it));
             range.map_or_else(|| Family::of(*it).bits(), |it| it.prefix_length())
@@ -75,7 +70,7 @@ impl Place {
             number: node.number,
             directory: folder(directory).join(&node.name),
             cluster_directory: directory.to_owned(),
-            cgroup: below,
+            cgroup: format!("{}/{}", cgroup(cluster), node.name),
             addresses: addresses.into_iter().map(|it| (it, prefix(&it))).collect(),
             gateways: local.gateways(),
             machine_dns: cluster.gateways(),
@@ -116,6 +111,15 @@ impl Place {
 
     pub(crate) fn ips(&self) -> Vec<IpAddr> {
         self.addresses.iter().map(|(address, _)| *address).collect()
+    }
+}
+
+/// Below which those of all further nodes are.
+pub(super) fn cgroup(cluster: &Cluster) -> String {
+    let root = cluster.node.as_ref().map(|it| it.cgroup_root.trim_matches('/'));
+    match root.unwrap_or_default() {
+        "" => DIRECTORY.to_owned(),
+        root => format!("{root}/{DIRECTORY}"),
     }
 }
 

@@ -293,7 +293,7 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
         join: line.as_deref(),
     };
     next_steps::render(&ready).iter().for_each(|it| say(it));
-    forget_the_start(tasks);
+    serve::forget_the_start(tasks);
     Ok(api)
 }
 
@@ -364,24 +364,6 @@ async fn start_components(
         .with_context(|| format!("the controllers had not read everything after {PATIENCE:?}"))?;
     progress.done("controllers and scheduler running");
     Ok(factory)
-}
-
-/// When the start is over.
-const SETTLED: Duration = Duration::from_secs(5);
-
-/// Most code pages were needed for the start alone; once, a while after it, they are given back.
-fn forget_the_start(tasks: &Tasks) {
-    tasks.spawn("forget-the-start", |shutdown| async move {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(SETTLED) => {
-                if let Err(err) = linux::process::drop_touched_pages() {
-                    tracing::debug!(error = %err, "pages not given back");
-                }
-            }
-        }
-    });
 }
 
 pub(crate) fn parse_container_runtime(
