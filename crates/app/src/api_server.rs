@@ -30,7 +30,8 @@ pub(crate) struct Settings {
     pub(crate) bind: SocketAddr,
     pub(crate) service_cidrs: Cidrs,
     pub(crate) node_ports: PortRange,
-    /// Where pods of this machine reach the server, beside `bind`: one of each family.
+    /// Where pods of this machine, and its further nodes, reach the server beside `bind`: of each
+    /// family the first is for all.
     pub(crate) pods_reach: Vec<IpAddr>,
     /// Of the node on this machine.
     pub(crate) node_addresses: Vec<IpAddr>,

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
@@ -32,6 +32,29 @@ pub(crate) fn start_with(stdin: Stdio) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .context("starting in the background")?;
+    let Followed { is_ready, said } = follow(&mut child, say)?;
+    if is_ready {
+        if !said.is_empty() {
+            say_error(&said);
+        }
+        return Ok(());
+    }
+    let status = child.wait().context("waiting for the background process")?;
+    match said.trim_start_matches("error: ") {
+        "" => bail!("the cluster did not start: its process ended ({status})"),
+        reason => bail!("the cluster did not start: {reason}"),
+    }
+}
+
+/// What came of a process in the background.
+pub(crate) struct Followed {
+    pub(crate) is_ready: bool,
+    /// What it complained about.
+    pub(crate) said: String,
+}
+
+/// Returns when it is ready, or will never be. Its streams are pipes.
+pub(crate) fn follow(child: &mut Child, heard: impl Fn(&str)) -> Result<Followed> {
     let stdout = child.stdout.take().context("standard output is piped")?;
     let stderr = child.stderr.take().context("standard error is piped")?;
     let complaints = std::thread::spawn(move || {
@@ -45,21 +68,10 @@ pub(crate) fn start_with(stdin: Stdio) -> Result<()> {
             is_ready = true;
             break;
         }
-        say(&line);
+        heard(&line);
     }
-    let complaints = complaints.join().unwrap_or_default();
-    let complaints = complaints.trim();
-    if is_ready {
-        if !complaints.is_empty() {
-            say_error(complaints);
-        }
-        return Ok(());
-    }
-    let status = child.wait().context("waiting for the background process")?;
-    match complaints.trim_start_matches("error: ") {
-        "" => bail!("the cluster did not start: its process ended ({status})"),
-        reason => bail!("the cluster did not start: {reason}"),
-    }
+    let said = complaints.join().unwrap_or_default();
+    Ok(Followed { is_ready, said: said.trim().to_owned() })
 }
 
 /// In the background: the process that waits in the foreground, until it is told.

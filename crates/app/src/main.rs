@@ -16,6 +16,7 @@ mod detach;
 mod front_proxy;
 mod joining;
 mod kubeconfig_file;
+mod local_nodes;
 mod node;
 mod own_certificate;
 mod pki_files;
@@ -71,6 +72,8 @@ enum Command {
     Policy(commands::policy::Flags),
     /// Say what network policies let pass, and why
     Netpol(commands::netpol::Flags),
+    /// Show the nodes of this machine, and play failure with them
+    Node(commands::node::Flags),
     /// Load, list, remove and pull images of the node
     Image(commands::image::Flags),
     /// Snapshot, restore, check and serve the store
@@ -100,6 +103,9 @@ fn main() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|it| it == packets::ARGUMENT) {
         return packets::run();
+    }
+    if arguments.get(1).is_some_and(|it| it == local_nodes::ARGUMENT) {
+        return finish(local_nodes::run(&arguments[2..]));
     }
     if arguments.get(1).is_some_and(|it| it == containers::setup::ARGUMENT) {
         containers::setup::run(&arguments[2..]);
@@ -131,6 +137,7 @@ fn main() -> ExitCode {
         Command::Admit(flags) => commands::admit::run(&flags),
         Command::Policy(flags) => commands::policy::run(flags),
         Command::Netpol(flags) => commands::netpol::run(&flags),
+        Command::Node(flags) => commands::node::run(&flags),
         Command::Image(flags) => commands::image::run(flags),
         Command::Store(flags) => commands::store::run(flags),
         Command::Apiserver(flags) => commands::apiserver::run(*flags),
@@ -141,6 +148,10 @@ fn main() -> ExitCode {
         Command::Completion(flags) => commands::completion::run(&flags, Command::command()),
         Command::Version(flags) => commands::version::run(&flags),
     };
+    finish(outcome)
+}
+
+fn finish(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
@@ -158,6 +169,16 @@ fn flag_values(command: &str) -> component_server::FlagValues {
     {
         (Some(command), Ok(Some(matches))) => component_server::FlagValues::read(command, matches),
         _ => component_server::FlagValues::default(),
+    }
+}
+
+/// Those of `up` that its further nodes get, too.
+fn flags_for_nodes() -> Vec<String> {
+    let root = Command::command();
+    let matches = root.clone().try_get_matches();
+    match (root.find_subcommand("up"), matches.as_ref().map(|it| it.subcommand_matches("up"))) {
+        (Some(up), Ok(Some(matches))) => local_nodes::passed_on(up, matches),
+        _ => Vec::new(),
     }
 }
 

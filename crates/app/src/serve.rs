@@ -145,3 +145,21 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .build()
         .context("starting the tokio runtime")
 }
+
+/// When the start is over.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// Most code pages were needed for the start alone; once, a while after it, they are given back.
+pub(crate) fn forget_the_start(tasks: &Tasks) {
+    tasks.spawn("forget-the-start", |shutdown| async move {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => {}
+            () = tokio::time::sleep(SETTLED) => {
+                if let Err(err) = linux::process::drop_touched_pages() {
+                    tracing::debug!(error = %err, "pages not given back");
+                }
+            }
+        }
+    });
+}

@@ -108,15 +108,34 @@ pub fn unmount_below(directory: &Path) -> Result<(), Error> {
 
 /// Mount points on and below a directory, in the order of mounting.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let file = Path::new("/proc/self/mountinfo");
-    let text = std::fs::read(file).attempt("reading", file)?;
-    Ok(mount_points(&text).filter(|it| it.starts_with(directory)).collect())
+    let mounted = all()?.into_iter().map(|it| it.path);
+    Ok(mounted.filter(|it| it.starts_with(directory)).collect())
 }
 
-/// The fifth field of each line of proc_pid_mountinfo(5).
-fn mount_points(mountinfo: &[u8]) -> impl Iterator<Item = PathBuf> {
+/// One mount of this process's mount namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mounted {
+    pub path: PathBuf,
+    /// Of the file system, such as `tmpfs`.
+    pub kind: String,
+}
+
+/// In the order of mounting: of several on one path the last is seen.
+pub fn all() -> Result<Vec<Mounted>, Error> {
+    let file = Path::new("/proc/self/mountinfo");
+    let text = std::fs::read(file).attempt("reading", file)?;
+    Ok(mounts(&text).collect())
+}
+
+/// Lines of proc_pid_mountinfo(5): the fifth field, and the one behind the dash.
+fn mounts(mountinfo: &[u8]) -> impl Iterator<Item = Mounted> {
     let lines = mountinfo.split(|it| *it == b'\n');
-    lines.filter_map(|it| it.split(|it| *it == b' ').nth(4)).map(unescaped)
+    lines.filter_map(|line| {
+        let mut fields = line.split(|it| *it == b' ');
+        let path = unescaped(fields.nth(4)?);
+        let kind = fields.skip_while(|it| *it != b"-").nth(1)?;
+        Some(Mounted { path, kind: String::from_utf8_lossy(kind).into_owned() })
+    })
 }
 
 /// Space, tab, newline and backslash are written as `\040` and so on.
@@ -151,14 +170,15 @@ fn unescaped(field: &[u8]) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::mount_points;
+    use super::mounts;
 
     #[test]
     fn mount_points_are_read() {
         let text = b"22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
             40 22 0:35 / /a\\040b rw,relatime - tmpfs tmpfs rw\n\
             41 22 0:36 / /c\\134d\\0 rw - tmpfs tmpfs rw\n";
-        let points: Vec<String> = mount_points(text).map(|it| it.display().to_string()).collect();
-        assert_eq!(points, ["/", "/a b", "/c\\d\\0"]);
+        let shown = |it: super::Mounted| format!("{} {}", it.kind, it.path.display());
+        let found: Vec<String> = mounts(text).map(shown).collect();
+        assert_eq!(found, ["ext4 /", "tmpfs /a b", "tmpfs /c\\d\\0"]);
     }
 }

@@ -101,19 +101,17 @@ fn filter() -> seccomp::Program {
 /// and have mounts of its own that nobody else needs; `place` is a directory to mount the new root
 /// on. `kept` closes on exec, and tells by that.
 pub fn become_pause(place: BorrowedFd<'_>, kept: BorrowedFd<'_>) -> io::Result<()> {
-    let program = empty_root(place)?;
+    let (root, program) = program_alone()?;
+    let root = root.attach(place)?;
+    mounts::pivot(root.as_fd())?;
+    let attributes = Attributes { read_only: Some(true), ..Attributes::default() };
+    mounts::set_attributes(root.as_fd(), attributes, Depth::One)?;
     capabilities::limit_bounding(capabilities::Capabilities::NONE)?;
     rustix::thread::set_thread_groups(&[])?;
     let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-    let none = capabilities::Capabilities::NONE;
-    capabilities::set(none, none, none)?;
-    rustix::thread::set_no_new_privs(true)?;
-    process::reset_signals()?;
-    // SAFETY: SIG_IGN is a valid disposition, and survives execution. A parent that ignores SIGCHLD
-    // has no zombies (waitpid(2)).
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    give_up_rights()?;
     process::die_with_parent()?;
     // It may have died before: then nobody is at the other end.
     let mut polled =
@@ -123,15 +121,43 @@ pub fn become_pause(place: BorrowedFd<'_>, kept: BorrowedFd<'_>) -> io::Result<(
     if polled[0].revents().contains(rustix::event::PollFlags::HUP) {
         return Err(io::Error::other("the parent has ended"));
     }
-    process::close_descriptors(0, &[kept, program.as_fd()])?;
-    let argument = CString::new(format!("/{NAME}"))?;
-    // Nothing can be said any more if executing fails: the parent sees the end.
-    filter().install()?;
-    Err(process::exec_file(program.as_fd(), &[argument], &[]))
+    execute(program.as_fd(), kept, &[CString::new(format!("/{NAME}"))?])
 }
 
-/// Makes an empty, read-only file system the root. The program was in it for a moment, and is open.
-fn empty_root(place: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+/// Becomes that program, and outlives whoever made it: the first process of a machine within the
+/// machine, which keeps its namespaces. It keeps its mounts, since others join it in them, and its
+/// user, so that only whoever may do anything can end it from outside; from inside nobody can.
+/// `arguments` are for whoever looks at the machine's processes. `kept` as for [`become_pause`].
+pub fn become_init(arguments: &[CString], kept: BorrowedFd<'_>) -> io::Result<()> {
+    let (_root, program) = program_alone()?;
+    capabilities::limit_bounding(capabilities::Capabilities::NONE)?;
+    rustix::thread::set_thread_groups(&[])?;
+    give_up_rights()?;
+    execute(program.as_fd(), kept, arguments)
+}
+
+/// For good, and for what is executed.
+fn give_up_rights() -> io::Result<()> {
+    let none = capabilities::Capabilities::NONE;
+    capabilities::set(none, none, none)?;
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// Returns only if it could not: the reason cannot be said any more if it was executing itself, but
+/// whoever has the other end of `kept` sees the end.
+fn execute(program: BorrowedFd<'_>, kept: BorrowedFd<'_>, arguments: &[CString]) -> io::Result<()> {
+    process::reset_signals()?;
+    // SAFETY: SIG_IGN is a valid disposition, and survives execution. A parent that ignores SIGCHLD
+    // has no zombies (waitpid(2)).
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    process::close_descriptors(0, &[kept, program])?;
+    filter().install()?;
+    Err(process::exec_file(program, arguments, &[]))
+}
+
+/// A file system with nothing in it, attached nowhere yet, and the program, which was in it for a
+/// moment, and is open.
+fn program_alone() -> io::Result<(Detached, OwnedFd)> {
     let options = [("mode", "555"), ("size", "64k"), ("nr_inodes", "16")];
     let options: Vec<_> = options.map(|(key, it)| (key.to_owned(), Some(it.to_owned()))).into();
     let attributes =
@@ -143,11 +169,7 @@ fn empty_root(place: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     std::fs::File::from(file).write_all(&program())?;
     let program = rustix::fs::openat(&root, NAME, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::unlinkat(&root, NAME, AtFlags::empty())?;
-    let root = root.attach(place)?;
-    mounts::pivot(root.as_fd())?;
-    let attributes = Attributes { read_only: Some(true), ..Attributes::default() };
-    mounts::set_attributes(root.as_fd(), attributes, Depth::One)?;
-    Ok(program)
+    Ok((root, program))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod choice;
 mod claim;
+mod local;
 mod name;
 mod neighborhood;
 mod ports;
@@ -22,11 +23,14 @@ use stdx::{Cidr, Family};
 use crate::commands::network::{Cidrs, PortRange};
 use crate::data_dir::write_private;
 
+#[cfg(test)]
+pub(crate) use choice::tests::cluster as sample;
 pub(crate) use choice::{ContainerRuntime, NodeWishes, Wishes, node_addresses};
 pub(crate) use claim::{Claim, claim, claim_node, listen};
+pub(crate) use local::{LocalNode, LocalNodes, switch_group};
 pub(crate) use name::Name;
 pub(crate) use neighborhood::process_in_namespace_of;
-pub(crate) use registry::{Known, Registry};
+pub(crate) use registry::{Known, Registry, VARIABLE as REGISTRY_VARIABLE};
 pub(crate) use selection::{Selection, table};
 
 const FILE: &str = "cluster.json";
@@ -64,6 +68,9 @@ pub(crate) struct Cluster {
     /// Of a machine that is a node of a cluster elsewhere: all that is here is that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) joined: Option<Joined>,
+    /// `None`: the machine is one node at the most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) local_nodes: Option<LocalNodes>,
 }
 
 /// Where the cluster is that a machine has joined.
@@ -150,6 +157,23 @@ impl Cluster {
     /// The first address of each of the node's parts.
     pub(crate) fn gateways(&self) -> Vec<IpAddr> {
         self.node_cidrs().iter().filter_map(|it| it.nth(1)).collect()
+    }
+
+    /// Where the machine's own node is found: where it was said to be, else where its further nodes
+    /// reach it. Empty: wherever the machine is.
+    pub(crate) fn node_ips(&self) -> Vec<IpAddr> {
+        let given = self.node.as_ref().map(|it| it.ips.clone()).unwrap_or_default();
+        match (&given[..], &self.local_nodes) {
+            ([], Some(local)) => local.gateways(),
+            _ => given,
+        }
+    }
+
+    /// Names of all nodes of this machine.
+    pub(crate) fn nodes_here(&self) -> Vec<&str> {
+        let further = self.local_nodes.iter().flat_map(|it| &it.nodes);
+        let own = self.node.iter().map(|it| it.name.as_str());
+        own.chain(further.map(|it| it.name.as_str())).collect()
     }
 
     /// Where clients on this machine reach the API server.

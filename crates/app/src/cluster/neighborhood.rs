@@ -135,8 +135,9 @@ fn networks_of_others(
     own: Option<&Cluster>,
 ) -> Result<Vec<Network>> {
     let link = |index: u32| links.iter().find(|it| it.index == index);
+    let own_groups = own.map(|it| [it.id.link_group(), super::switch_group(it.id)]);
     let is_own_link = |index: u32| {
-        link(index).is_some_and(|it| own.is_some_and(|own| own.id.link_group() == it.group))
+        link(index).is_some_and(|it| own_groups.is_some_and(|own| own.contains(&it.group)))
     };
     let name = |index: u32| link(index).map_or_else(|| index.to_string(), |it| it.name.clone());
     let mut networks = Vec::new();

@@ -15,7 +15,7 @@ use super::{Cluster, Name};
 use crate::data_dir::{self, make_private, write_private};
 
 /// Another place for the registry, for those who want clusters that do not know of each other.
-const VARIABLE: &str = "XEBEC_REGISTRY";
+pub(crate) const VARIABLE: &str = "XEBEC_REGISTRY";
 const DIRECTORY: &str = "xebec-clusters";
 const ENDING: &str = ".json";
 /// How often one tries to get hold of a directory that others remove when they find it empty.

@@ -71,12 +71,13 @@ fn pick(clusters: Vec<Known>) -> Result<Option<PathBuf>> {
 /// As `xebec list` shows them.
 pub(crate) fn table(clusters: &[Known]) -> String {
     let mut rows =
-        vec![["NAME", "STATE", "PID", "API SERVER", "DATA DIRECTORY"].map(str::to_owned)];
+        vec![["NAME", "STATE", "PID", "NODES", "API SERVER", "DATA DIRECTORY"].map(str::to_owned)];
     rows.extend(clusters.iter().map(|it| {
         [
             it.cluster.name.to_string(),
             if it.pid.is_some() { "running" } else { "stopped" }.to_owned(),
             it.pid.map_or_else(|| "-".to_owned(), |it| it.to_string()),
+            it.cluster.nodes_here().len().to_string(),
             format!("https://{}", it.cluster.server()),
             it.data_dir.display().to_string(),
         ]
@@ -116,9 +117,9 @@ mod tests {
     fn clusters_are_listed_with_what_tells_them_apart() {
         assert_eq!(
             table(&[known("a", None), known("xebec", Some(42))]),
-            "NAME    STATE     PID   API SERVER               DATA DIRECTORY\n\
-             a       stopped   -     https://127.0.0.1:6443   /data/a\n\
-             xebec   running   42    https://127.0.0.1:6443   /data/xebec"
+            "NAME    STATE     PID   NODES   API SERVER               DATA DIRECTORY\n\
+             a       stopped   -     1       https://127.0.0.1:6443   /data/a\n\
+             xebec   running   42    1       https://127.0.0.1:6443   /data/xebec"
         );
     }
 }

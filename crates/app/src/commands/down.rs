@@ -10,7 +10,7 @@ use rustix::process::{Signal, kill_process};
 use super::next_steps;
 use crate::cluster::{Cluster, Registry, Selection};
 use crate::progress::say;
-use crate::{data_dir, kubeconfig_file, node};
+use crate::{data_dir, kubeconfig_file, local_nodes, node};
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -27,7 +27,14 @@ const WAIT: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
-    end(&flags.selection.find()?, flags.purge)
+    let path = flags.selection.find()?;
+    if let Some((cluster, name)) = local_nodes::owner(&path) {
+        bail!(
+            "this is the directory of the node {name} of the cluster in {}: stop it with `xebec node stop {name}`",
+            cluster.display()
+        );
+    }
+    end(&path, flags.purge)
 }
 
 /// Stops what runs on the directory; then nothing of it is left, if it is to be so.
@@ -41,10 +48,16 @@ pub(super) fn end(path: &Path, is_purged: bool) -> Result<()> {
         }
     }
     let cluster = Cluster::load(path)?;
+    // Who was killed has not stopped them.
+    if let Some(cluster) = &cluster {
+        for name in local_nodes::stop(cluster, path)? {
+            say(&format!("stopped the node {name}"));
+        }
+    }
     if is_purged {
         purge(path, cluster.as_ref())
     } else {
-        cluster.iter().for_each(next_steps::say_farewell);
+        cluster.iter().for_each(|it| next_steps::say_farewell(it, path));
         Ok(())
     }
 }

@@ -24,6 +24,8 @@ struct Row<'a> {
     server: String,
     context: String,
     data_dir: &'a std::path::Path,
+    /// Names of those on this machine.
+    nodes: Vec<&'a str>,
 }
 
 pub(crate) fn run(flags: &Flags) -> Result<()> {
@@ -46,5 +48,6 @@ fn row(known: &Known) -> Row<'_> {
         server: format!("https://{}", known.cluster.server()),
         context: known.cluster.name.context(),
         data_dir: &known.data_dir,
+        nodes: known.cluster.nodes_here(),
     }
 }

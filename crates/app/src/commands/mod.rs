@@ -17,6 +17,7 @@ mod manifest;
 pub(crate) mod netpol;
 pub(crate) mod network;
 mod next_steps;
+pub(crate) mod node;
 pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod remote;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::cluster::Cluster;
-use crate::node;
 use crate::progress::say;
+use crate::{local_nodes, node};
 
 /// What there is to tell of a cluster that is ready.
 pub(super) struct Ready<'a> {
@@ -80,9 +80,11 @@ fn how_to_get_kubectl() -> [String; 4] {
 }
 
 /// Containers are not the cluster's process's: whoever stops that is told that they go on.
-pub(super) fn say_farewell(cluster: &Cluster) {
+pub(super) fn say_farewell(cluster: &Cluster, directory: &Path) {
     let name = &cluster.name;
-    let containers = match node::count_containers(cluster) {
+    let n_containers =
+        node::count_containers(cluster) + local_nodes::count_containers(cluster, directory);
+    let containers = match n_containers {
         0 => return,
         1 => "1 container goes on running".to_owned(),
         n => format!("{n} containers go on running"),

@@ -16,6 +16,7 @@ use stdx::World;
 use crate::cluster::{Cluster, Selection};
 use crate::datastore::amounts::render_size;
 use crate::datastore::socket::{self, Answer, Request};
+use crate::local_nodes;
 use crate::progress::{align, say};
 use crate::{data_dir, kubeconfig_file, node};
 
@@ -45,8 +46,11 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
     }
     let command = if joined.is_some() { "join" } else { "up" };
     let Some(pid) = pid else {
-        let n_containers = cluster.as_ref().map_or(0, node::count_containers);
+        let n_containers = cluster
+            .as_ref()
+            .map_or(0, |it| node::count_containers(it) + local_nodes::count_containers(it, &path));
         lines.add("state", "stopped");
+        lines.add_local_nodes(cluster.as_ref(), &path)?;
         lines.add("containers", &n_containers.to_string());
         lines.say();
         bail!("it does not run: start it with `xebec {command} --data-dir {}`", path.display());
@@ -58,6 +62,7 @@ pub(crate) fn run(flags: &Flags) -> Result<()> {
         lines.say();
         return Ok(());
     }
+    lines.add_local_nodes(cluster.as_ref(), &path)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -78,6 +83,19 @@ struct Lines(Vec<[String; 2]>);
 impl Lines {
     fn add(&mut self, name: &str, value: &str) {
         self.0.push([name.to_owned(), value.to_owned()]);
+    }
+
+    /// Those beside the one that is `up` itself.
+    fn add_local_nodes(&mut self, cluster: Option<&Cluster>, path: &Path) -> Result<()> {
+        let nodes = cluster.map_or_else(Vec::new, |it| local_nodes::Node::all(it, path));
+        let mut shown = Vec::new();
+        for node in &nodes {
+            shown.push(format!("{} ({})", node.place.name, node.observe()?.state()));
+        }
+        if !shown.is_empty() {
+            self.add("further nodes", &shown.join(", "));
+        }
+        Ok(())
     }
 
     fn say(&self) {

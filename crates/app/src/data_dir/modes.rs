@@ -11,7 +11,7 @@ use super::Error;
 /// Everything in them is ours alone.
 const SECRET: &[&str] = &["pki", "store"];
 /// Below these others may have files of their own (volumes of pods), but nobody gets there.
-const CLOSED: &[&str] = &["containers", "network", "pods"];
+const CLOSED: &[&str] = &["containers", "network", "nodes", "pods"];
 /// Whoever writes here runs pods with all rights.
 const MANIFESTS: &str = "manifests";
 /// What a store has at the most, in directories within each other.

@@ -13,7 +13,11 @@ const CLASSES: &[&str] = &["kubepods", "kubepods/burstable", "kubepods/besteffor
 /// 0 where it cannot be seen.
 pub(crate) fn count(cluster: &Cluster) -> usize {
     let Some(node) = &cluster.node else { return 0 };
-    let root = node.cgroup_root.trim_matches('/');
+    count_below(node.cgroup_root.trim_matches('/'))
+}
+
+/// The same of a node whose cgroups are below this one.
+pub(crate) fn count_below(root: &str) -> usize {
     let count_all = |hierarchies: Arc<Hierarchies>| {
         CLASSES.iter().map(|it| count_in(&hierarchies, &format!("{root}/{it}"))).sum()
     };

@@ -32,7 +32,9 @@ use crate::control_plane::KUBERNETES_VERSION;
 
 pub(crate) use cluster_dns::spawn as publish_dns;
 pub(crate) use containers::ContainersConfig;
-pub(crate) use containers_left::count as count_containers;
+pub(crate) use containers_left::{
+    count as count_containers, count_below as count_containers_below,
+};
 pub(crate) use derived_id::derive as derive_id;
 pub(crate) use identities::{Clients, DNS, NETWORK, PROXY, user_of};
 pub(crate) use kubelet_parts::{KubeletWiring, run as run_kubelet};

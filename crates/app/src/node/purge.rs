@@ -14,6 +14,7 @@ use volumes::LocalVolumes;
 
 use super::Settings;
 use crate::cluster::{self, Cluster};
+use crate::local_nodes;
 
 /// What could not be removed, as text. Nobody may run on the directory.
 pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
@@ -25,7 +26,11 @@ pub(crate) fn purge(data_dir: &Path, cluster: &Cluster) -> Result<Vec<String>> {
             data_dir.display()
         );
     }
-    purge_settings(&Settings::new(cluster, node), data_dir, &data_dir.join("pods"))
+    // They are below the cgroup of the machine's own node, and reach the world through it.
+    let mut problems = local_nodes::purge(cluster, data_dir);
+    let settings = Settings::new(cluster, node);
+    problems.extend(purge_settings(&settings, data_dir, &data_dir.join("pods"))?);
+    Ok(problems)
 }
 
 /// Volumes of pods are in `pods`, all else in `data_dir`.

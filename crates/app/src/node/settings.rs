@@ -16,7 +16,7 @@ use crate::commands::network::Cidrs;
 pub(crate) struct Settings {
     pub(crate) cluster: ClusterId,
     pub(crate) node_name: String,
-    /// Those that were asked for.
+    /// Where it is to be found; empty: wherever the machine is.
     pub(crate) node_ips: Vec<IpAddr>,
     pub(crate) bridge: String,
     /// This node's parts of the pod network, in the order of `pod_cidrs`; empty until they are known.
@@ -44,7 +44,7 @@ impl Settings {
         Self {
             cluster: cluster.id,
             node_name: node.name.clone(),
-            node_ips: node.ips.clone(),
+            node_ips: cluster.node_ips(),
             bridge: node.bridge.clone(),
             node_cidrs: cluster.node_cidrs(),
             pod_cidrs: cluster.pod_cidrs.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use crate::process::{Process, free_port};
+use crate::process::Process;
 
 pub(crate) struct ControlPlane {
     server: Option<Process>,
@@ -31,7 +31,12 @@ impl ControlPlane {
             return None;
         }
         let home = tempfile::tempdir().unwrap();
-        let mut it = Self { server: None, port: free_port(), kubectl: kubectl.into(), home };
+        let mut it = Self {
+            server: None,
+            port: test_ports::reserve().to_string(),
+            kubectl: kubectl.into(),
+            home,
+        };
         it.start_server();
         Some(it)
     }

@@ -1,10 +1,11 @@
 //! Whom a component believes, and whom it lets in: as the cluster publishes it, or as files say.
 
 use crate::control_plane::{Component, ControlPlane};
-use crate::process::{free_port, get};
+use crate::process::get;
 
 fn scheduler(plane: &ControlPlane, flags: &[&str]) -> (Component, String) {
-    let (port, kubeconfig) = (free_port(), plane.data("scheduler.kubeconfig"));
+    let (port, kubeconfig) =
+        (test_ports::reserve().to_string(), plane.data("scheduler.kubeconfig"));
     let own = ["--bind-address=127.0.0.1", "--leader-elect=false", "--kubeconfig", &kubeconfig];
     let component = plane.spawn("scheduler", &[&own, flags, &["--secure-port", &port]].concat());
     plane.until_said(|| get(&port, "/healthz", &[]).1, |it| it == "ok");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::control_plane::{Component, ControlPlane};
-use crate::process::{free_port, get};
+use crate::process::get;
 
 /// `kubeadm init --pod-network-cidr=10.244.0.0/16`; `ETC` is /etc/kubernetes.
 const CONTROLLER_MANAGER: &str = "\
@@ -60,7 +60,7 @@ fn etc(plane: &ControlPlane) -> PathBuf {
 
 /// Starts a command, by the name of upstream's program, and returns its port.
 fn start(plane: &ControlPlane, command: &str) -> (Component, String) {
-    let (etc, port) = (etc(plane).display().to_string(), free_port());
+    let (etc, port) = (etc(plane).display().to_string(), test_ports::reserve().to_string());
     let words: Vec<String> = command.lines().map(|it| it.replace("ETC", &etc)).collect();
     let program = plane.path(&words[0]);
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_xebec"), &program).unwrap();

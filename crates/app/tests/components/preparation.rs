@@ -1,7 +1,7 @@
 //! What happens between being chosen and working.
 
 use crate::control_plane::ControlPlane;
-use crate::process::{free_port, get};
+use crate::process::get;
 
 /// May stand for election, and nothing else.
 const WEAK: &str = r#"
@@ -39,7 +39,7 @@ fn kubeconfig(plane: &ControlPlane, account: &str) -> String {
 fn controllers_that_cannot_start_are_seen_and_tried_again() {
     let Some(plane) = ControlPlane::start() else { return };
     plane.run(&["apply", "-f", &plane.file("weak.yaml", WEAK)]);
-    let (port, kubeconfig) = (free_port(), kubeconfig(&plane, "weak"));
+    let (port, kubeconfig) = (test_ports::reserve().to_string(), kubeconfig(&plane, "weak"));
     let mut manager = plane.spawn(
         "controller-manager",
         &[

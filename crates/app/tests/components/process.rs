@@ -12,10 +12,6 @@ impl Drop for Process {
     }
 }
 
-pub(crate) fn free_port() -> String {
-    test_ports::reserve().to_string()
-}
-
 /// The status code and the body.
 pub(crate) fn get(port: &str, path: &str, arguments: &[&str]) -> (String, String) {
     let output = Command::new("curl")

@@ -73,6 +73,7 @@ pages! {
     images: "docs/images.md",
     quick_start: "docs/quick-start.md",
     several_clusters: "docs/several-clusters.md",
+    several_nodes: "docs/several-nodes.md",
     troubleshooting: "docs/troubleshooting.md",
     upgrade: "docs/upgrade.md",
 }

@@ -5,6 +5,7 @@
 //! asked for, or was had before, is never changed: if somebody has it now, that is a problem that
 //! says who.
 
+mod local;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -17,7 +18,7 @@ use stdx::{Cidr, Family};
 
 use super::neighborhood::{Neighbor, Neighborhood};
 use super::ports::Transport;
-use super::{Cluster, Joined, Name, Node};
+use super::{Cluster, Joined, LocalNodes, Name, Node};
 use crate::commands::network::{Cidrs, PortRange, covers};
 
 const HTTPS_PORT: u16 = 6443;
@@ -42,6 +43,10 @@ pub(crate) struct Wishes {
     pub(crate) node_ports: Option<PortRange>,
     /// `None`: this start has no node.
     pub(crate) node: Option<NodeWishes>,
+    /// How many nodes the machine is, with its own.
+    pub(crate) nodes: Option<u8>,
+    /// Addresses of the network between them.
+    pub(crate) node_cidrs: Option<Cidrs>,
     /// The cluster elsewhere whose node this machine is to be.
     pub(crate) joins: Option<Joined>,
     /// The id of a cluster that has none yet.
@@ -76,6 +81,7 @@ struct RangeKind {
     /// The second numbers of the ranges below 10.0.0.0/8 and 172.16.0.0/12 that are tried.
     tens: std::ops::Range<u8>,
     seventeens: std::ops::Range<u8>,
+    length_ipv4: u8,
     /// The length of the ranges of IPv6 that are tried, fd00:10:244::, with the same numbers.
     length_ipv6: u8,
 }
@@ -85,6 +91,7 @@ const PODS: RangeKind = RangeKind {
     flag: "--pod-cidr",
     tens: 244..254,
     seventeens: 24..28,
+    length_ipv4: 16,
     length_ipv6: 56,
 };
 const SERVICES: RangeKind = RangeKind {
@@ -92,12 +99,21 @@ const SERVICES: RangeKind = RangeKind {
     flag: "--service-cidr",
     tens: 96..106,
     seventeens: 28..32,
+    length_ipv4: 16,
     length_ipv6: 112,
+};
+const NODES: RangeKind = RangeKind {
+    of: "nodes",
+    flag: "--node-cidr",
+    tens: 234..244,
+    seventeens: 20..24,
+    length_ipv4: 24,
+    length_ipv6: 64,
 };
 
 impl RangeKind {
     fn candidates(&self, family: Family) -> impl Iterator<Item = Cidr> {
-        let v4 = |a: u8, b: u8| Cidr::containing([a, b, 0, 0].into(), 16);
+        let v4 = move |a: u8, b: u8| Cidr::containing([a, b, 0, 0].into(), self.length_ipv4);
         // The digits of IPv6 are hexadecimal: 0x0244 reads as 244.
         let digits = |it: u8| u16::from_str_radix(&it.to_string(), 16).ok();
         let v6 = move |it: u8| {
@@ -165,13 +181,16 @@ impl Choosing<'_> {
             node_ports: self.node_ports(),
             node: self.kept.and_then(|it| it.node.clone()),
             joined: self.wishes.joins.clone(),
+            local_nodes: None,
         };
+        cluster.local_nodes = self.local_nodes(&cluster);
+        let between = cluster.local_nodes.as_ref().map_or_else(Vec::new, LocalNodes::gateways);
         let gateways = cluster.gateways();
         if cluster.joined.is_none() {
-            cluster.https_port = self.https_port(&gateways);
+            cluster.https_port = self.https_port(&[&between[..], &gateways].concat());
         }
         if let Some(wishes) = &self.wishes.node {
-            cluster.node = Some(self.node(wishes, &gateways));
+            cluster.node = Some(self.node(wishes, &between, &gateways));
             for gateway in gateways {
                 if self.problems.is_empty() {
                     self.validate_dns(SocketAddr::new(gateway, DNS_PORT));
@@ -190,8 +209,9 @@ impl Choosing<'_> {
             self.wishes.pod_cidrs.clone().or_else(|| kept.map(|it| it.pod_cidrs.clone()));
         let given = given_pods.as_ref().or(given_services.as_ref());
         let families = given.map_or_else(|| vec![Family::V4], Cidrs::families);
-        let pods = self.cidrs(&PODS, given_pods, &families, given_services.as_ref());
-        let services = self.cidrs(&SERVICES, given_services, &families, Some(&pods));
+        let avoid: Vec<&Cidrs> = given_services.iter().collect();
+        let pods = self.cidrs(&PODS, given_pods, &families, &avoid);
+        let services = self.cidrs(&SERVICES, given_services.clone(), &families, &[&pods]);
         if pods.overlaps(&services) {
             self.problems.push(format!(
                 "the addresses of pods, {pods}, and of Services, {services}, overlap: choose others with --pod-cidr or --service-cidr"
@@ -212,7 +232,7 @@ impl Choosing<'_> {
         kind: &RangeKind,
         given: Option<Cidrs>,
         families: &[Family],
-        avoid: Option<&Cidrs>,
+        avoid: &[&Cidrs],
     ) -> Cidrs {
         if let Some(given) = given {
             given.all().iter().for_each(|it| self.validate_range(kind, *it));
@@ -289,10 +309,10 @@ impl Choosing<'_> {
         }
     }
 
-    fn free_range(&mut self, kind: &RangeKind, family: Family, avoid: Option<&Cidrs>) -> Cidr {
+    fn free_range(&mut self, kind: &RangeKind, family: Family, avoid: &[&Cidrs]) -> Cidr {
         let RangeKind { of, flag, .. } = kind;
-        let avoid = avoid.and_then(|it| it.of(family));
-        let is_apart = |it: &Cidr| avoid.is_none_or(|avoid| !it.overlaps(avoid));
+        let is_apart =
+            |it: &Cidr| avoid.iter().all(|avoid| avoid.all().iter().all(|one| !it.overlaps(*one)));
         let mut first_owner = None;
         for range in kind.candidates(family).filter(is_apart) {
             match self.owner_of_range(range, true) {
@@ -311,8 +331,9 @@ impl Choosing<'_> {
 
     fn owner_of_range(&self, range: Cidr, with_absent: bool) -> Option<String> {
         let has = |it: &&Neighbor| {
-            let cidrs = [&it.cluster.pod_cidrs, &it.cluster.service_cidrs];
-            cidrs.into_iter().any(|it| it.all().iter().any(|it| it.overlaps(range)))
+            let between = it.cluster.local_nodes.as_ref().map(|it| &it.ranges);
+            let cidrs = [&it.cluster.pod_cidrs, &it.cluster.service_cidrs].into_iter();
+            cidrs.chain(between).any(|it| it.all().iter().any(|it| it.overlaps(range)))
         };
         if let Some(neighbor) = self.neighbors(with_absent).find(has) {
             return Some(neighbor.to_string());
@@ -395,10 +416,15 @@ impl Choosing<'_> {
         Some(self.around.clusters.iter().find(of).map_or(holder, Neighbor::to_string))
     }
 
-    fn node(&mut self, wishes: &NodeWishes, gateways: &[IpAddr]) -> Node {
+    fn node_name(&self, wishes: &NodeWishes) -> String {
+        let kept = || Some(self.kept?.node.as_ref()?.name.clone());
+        wishes.name.clone().or_else(kept).unwrap_or_else(|| wishes.default_name.clone())
+    }
+
+    /// `between` are its addresses in the network of the machine's nodes, if there is one.
+    fn node(&mut self, wishes: &NodeWishes, between: &[IpAddr], gateways: &[IpAddr]) -> Node {
         let kept = self.kept.and_then(|it| it.node.as_ref());
-        let name = wishes.name.clone().or_else(|| kept.map(|it| it.name.clone()));
-        let name = name.unwrap_or_else(|| wishes.default_name.clone());
+        let name = self.node_name(wishes);
         for problem in is_dns_subdomain(&name) {
             self.problems.push(format!("--node-name {name:?}: {problem}"));
         }
@@ -406,7 +432,8 @@ impl Choosing<'_> {
             ([], Some(kept)) => kept.ips.clone(),
             (wished, _) => wished.to_vec(),
         };
-        let listen = node_addresses(&ips, &wishes.default_ips, gateways);
+        let own = if between.is_empty() { &wishes.default_ips } else { between };
+        let listen = node_addresses(&ips, own, gateways);
         let given = wishes.kubelet_port.or_else(|| kept.map(|it| it.kubelet_port));
         Node {
             name,

@@ -30,6 +30,7 @@ pub(crate) fn cluster(name: &str) -> Cluster {
             container_runtime: None,
         }),
         joined: None,
+        local_nodes: None,
     }
 }
 
@@ -54,6 +55,8 @@ fn wishes() -> Wishes {
             cgroup_root: None,
             container_runtime: None,
         }),
+        nodes: None,
+        node_cidrs: None,
         joins: None,
         fresh_id: "0000000b".parse().unwrap(),
     }

@@ -37,14 +37,14 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.component.start_logging(flags.verbosity);
     let parent = Mutex::new(parent);
     let take_parent = || parent.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let started = cluster.clone();
+    let (started, directory) = (cluster.clone(), data.path().to_owned());
     let outcome = serve::run_and_then(
         |tasks| async move {
             let kept = start::start(&flags, started, data, &tasks).await?;
             take_parent().map_or(Ok(()), Parent::ready)?;
             Ok(kept)
         },
-        |_| next_steps::say_farewell(&cluster),
+        |_| next_steps::say_farewell(&cluster, &directory),
     );
     if let (Err(err), Some(parent)) = (&outcome, take_parent()) {
         parent.fail(err);
@@ -129,6 +129,8 @@ fn wishes(flags: &Flags, joins: Option<Joined>, entered: Option<&Entered>) -> Wi
         pod_cidrs: entered.map(|it| it.facts.pod_cidrs.clone()),
         node_ports: None,
         node: Some(node),
+        nodes: None,
+        node_cidrs: None,
         joins,
         fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
     }

@@ -21,6 +21,7 @@ use crate::data_dir::DataDir;
 use crate::joining::{Credentials, Kept, Place, Purpose, check_version, follow_servers};
 use crate::node::{self, Clients};
 use crate::progress::{Progress, say};
+use crate::serve;
 
 /// Held while the node runs.
 pub(super) struct Started {
@@ -109,6 +110,7 @@ pub(super) async fn start(
         Err(err) => say(&format!("node {} started; {err:#}", settings.node_name)),
     }
     progress.finish();
+    serve::forget_the_start(tasks);
     Ok(Started { _record: record })
 }
 

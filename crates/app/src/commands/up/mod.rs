@@ -1,5 +1,7 @@
 //! `xebec up`: a cluster on this machine, from one command to a kubeconfig context.
 
+mod nodes;
+
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,16 +10,12 @@ use std::time::Duration;
 
 use ::control_plane::{Availability, Components, ControllerSettings};
 use anyhow::{Context as _, Result, bail};
-use apimachinery::User;
-use client::Client;
 use informer::Factory;
 use lifecycle::Tasks;
 use linux::sysctl::{Pattern, PatternError};
-use network::Network;
 use node_api::ClusterId;
 use service_proxy::backends;
 use stdx::World;
-use telemetry::Registry as Metrics;
 
 use super::network::{
     Addresses, Cidrs, PortRange, parse_addresses, parse_pod_cidrs, parse_port_range,
@@ -29,12 +27,12 @@ use crate::api_server::{ApiServer, PATIENCE, Settings, serve_on};
 use crate::cluster::{Claim, Cluster, ContainerRuntime, Name, NodeWishes, Registry, Wishes, claim};
 use crate::control_plane::{self, PodNetwork};
 use crate::detach::{self, Parent};
-use crate::joining::{self, Facts, JoinToken, NewToken, Place};
 use crate::progress::{Progress, say};
 use crate::{
     component, data_dir, datastore, front_proxy, kubeconfig_file, node, serve, server_names,
     signing, token_keys,
 };
+use nodes::Machine;
 
 #[derive(clap::Args)]
 pub(crate) struct Flags {
@@ -70,7 +68,15 @@ pub(crate) struct Flags {
     /// The node on this machine; `none` is a control plane alone
     #[arg(long, value_name = "KIND", default_value = "embedded")]
     node: NodeKind,
-    /// Name of the node (default: the one it had, else the host's)
+    /// Nodes on this machine; those beyond the first are in namespaces of their own (default: as many
+    /// as it had, else 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    nodes: Option<u8>,
+    /// With --nodes: addresses of the network between them, of the families that pods have (default:
+    /// those it had, else the next free ones)
+    #[arg(long, value_name = "CIDR[,CIDR]", value_parser = parse_pod_cidrs)]
+    node_cidr: Option<Cidrs>,
+    /// Name of the node (default: the one it had, else the host's); further ones are NAME-2, NAME-3
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
     /// Address of the node, or one of each family (default: those that the machine sends from)
@@ -148,14 +154,14 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.component.start_logging(flags.verbosity);
     let parent = Mutex::new(parent);
     let take_parent = || parent.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let started = cluster.clone();
+    let (started, directory) = (cluster.clone(), data.path().to_owned());
     let outcome = serve::run_and_then(
         |tasks| async move {
             let api = start(&flags, Claim { cluster: started, data, listener }, &tasks).await?;
             take_parent().map_or(Ok(()), Parent::ready)?;
             Ok(api)
         },
-        |_| next_steps::say_farewell(&cluster),
+        |_| next_steps::say_farewell(&cluster, &directory),
     );
     if let (Err(err), Some(parent)) = (&outcome, take_parent()) {
         parent.fail(err);
@@ -223,6 +229,8 @@ fn wishes(flags: &Flags) -> Wishes {
         pod_cidrs: flags.pod_cidr.clone(),
         node_ports: flags.service_node_port_range,
         node: (flags.node == NodeKind::Embedded).then_some(node),
+        nodes: flags.nodes,
+        node_cidrs: flags.node_cidr.clone(),
         joins: None,
         fresh_id: ClusterId::new(NonZeroU32::MIN.saturating_add(random)),
     }
@@ -233,7 +241,8 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
     let world = World::system();
     let progress = Progress::start();
     progress.waiting("starting the API server");
-    let machine = open_machine(flags, &cluster, &data)?;
+    let machine = nodes::open_machine(flags, &cluster, &data)?;
+    let local = nodes::open_local(machine.as_ref(), &cluster, &data, tasks)?;
     let settings = server_settings(flags, &cluster, machine.as_ref())?;
     let api = ApiServer::start(data, serve_on(listener)?, &settings, &world, tasks).await?;
     progress.done(&format!("API server ready on https://{}", api.address));
@@ -252,37 +261,39 @@ async fn start(flags: &Flags, claim: Claim, tasks: &Tasks) -> Result<ApiServer> 
     };
     let factory = start_components(&components, api.is_shared(), tasks, &progress).await?;
     let cluster_ips = cluster.service_cidrs.nth(10);
-    node::publish_dns(itself(&api), cluster_ips, &tasks.child("cluster-dns"), &world);
-    if let Some(machine) = &machine {
-        progress.waiting("starting the node");
-        start_node(machine, &api, flags.component.registry(), &world, tasks).await?;
-        control_plane::wait_for_nodes(&factory, 1).await?;
-        progress.done(&format!("node {} ready", machine.settings.node_name));
-    }
+    node::publish_dns(nodes::itself(&api), cluster_ips, &tasks.child("cluster-dns"), &world);
+    let joining = nodes::open_for_nodes(&api, &cluster, local.as_ref(), &world).await?;
+    let starting = nodes::Starting {
+        api: &api,
+        factory: &factory,
+        metrics: flags.component.registry(),
+        progress: &progress,
+        world: &world,
+        tasks,
+    };
+    let machines = (machine.as_ref(), local.as_ref());
+    let n_machines = nodes::start(machines, joining.as_ref(), &starting).await?;
     if flags.simulate > 0 {
         progress.waiting("registering simulated nodes");
         let network = PodNetwork::of(&cluster.pod_cidrs)?;
         let fleet = control_plane::fleet(flags.simulate, network);
         components.start_fleet(tasks, &factory, fleet);
-        let wanted = flags.simulate + usize::from(machine.is_some());
+        let wanted = flags.simulate + n_machines;
         control_plane::wait_for_nodes(&factory, wanted).await?;
         progress.done(&format!("{} simulated nodes ready", flags.simulate));
     }
-    let join = match cluster.takes_nodes() {
-        true => Some(open_for_nodes(&api, &cluster, &world).await?),
-        false => None,
-    };
     progress.finish();
+    let line = joining.filter(|_| cluster.takes_nodes()).map(|it| it.line());
     let ready = next_steps::Ready {
         cluster: &cluster,
         kubeconfig: &api.data.kubeconfig(),
         merged: merged.as_deref(),
         has_nodes: flags.simulate > 0 || machine.is_some(),
         is_detached: flags.detached_child,
-        join: join.as_deref(),
+        join: line.as_deref(),
     };
     next_steps::render(&ready).iter().for_each(|it| say(it));
-    forget_the_start(tasks);
+    serve::forget_the_start(tasks);
     Ok(api)
 }
 
@@ -296,7 +307,7 @@ fn server_settings(
         bind: SocketAddr::new(cluster.bind_address, cluster.https_port),
         service_cidrs: cluster.service_cidrs.clone(),
         node_ports: cluster.node_ports,
-        pods_reach: machine.map(|it| it.network.gateways().to_vec()).unwrap_or_default(),
+        pods_reach: machine.map(|it| it.reached_at(cluster)).unwrap_or_default(),
         node_addresses: machine.map(Machine::addresses).unwrap_or_default(),
         names: flags.names.clone(),
         datastore: flags.datastore.clone(),
@@ -322,58 +333,6 @@ const FOR_NODES: &[&str] = &[
 fn controllers(flags: &Flags, cluster: &Cluster) -> ControllerSettings {
     let (pods, services) = (cluster.pod_cidrs.all(), cluster.service_cidrs.all());
     flags.controllers.clone().adding(FOR_NODES).allocating_node_cidrs(pods, services)
-}
-
-/// This process itself, which made the cluster.
-fn itself(api: &ApiServer) -> Client {
-    api.server.client(User::new("xebec:up", &["system:masters"]), "xebec")
-}
-
-/// Publishes what machines need to join, where they reach this cluster. Returns the line with which
-/// one does, for a day.
-async fn open_for_nodes(api: &ApiServer, cluster: &Cluster, world: &World) -> Result<String> {
-    let client = itself(api);
-    let facts = Facts {
-        pod_cidrs: cluster.pod_cidrs.clone(),
-        service_cidrs: cluster.service_cidrs.clone(),
-    };
-    let ca_pem = api.pki.authority.certificate_pem();
-    let place = Place { host: api.outside.to_string(), port: api.address.port() };
-    joining::publish(&client, &place.url(), ca_pem, &facts).await?;
-    let new = NewToken::for_a_day("made by xebec up");
-    let bootstrap = joining::create_token(&client, &new, world.clock.now(), &world.random).await?;
-    let token = JoinToken { bootstrap, pin: Some(authn::pki::pin(ca_pem)?) };
-    Ok(format!("xebec join {}@{place}", token.render()))
-}
-
-/// The node of this machine, in this process. Its network is open already.
-async fn start_node(
-    machine: &Machine,
-    api: &ApiServer,
-    metrics: Metrics,
-    world: &World,
-    tasks: &Tasks,
-) -> Result<()> {
-    let Machine { settings, network } = machine;
-    node::give_role(itself(api), &settings.node_name, &tasks.child("node-role"), world);
-    let addresses = machine.addresses();
-    let wiring = node::Wiring {
-        clients: &node::Clients::in_process(&api.server, &settings.node_name),
-        serving: api.pki.kubelet_serving(
-            &settings.node_name,
-            &addresses,
-            &tasks.child("kubelet"),
-        )?,
-        client_ca: api.pki.authority.certificate_pem().to_owned(),
-        addresses,
-        network: Some(network.clone()),
-        note_ranges: &|_| Ok(()),
-        data_dir: api.data.path(),
-        metrics,
-        world,
-        tasks,
-    };
-    node::start(settings, &wiring).await
 }
 
 /// One at a time, so that two clusters that start together do not lose each other's context.
@@ -405,54 +364,6 @@ async fn start_components(
         .with_context(|| format!("the controllers had not read everything after {PATIENCE:?}"))?;
     progress.done("controllers and scheduler running");
     Ok(factory)
-}
-
-/// When the start is over.
-const SETTLED: Duration = Duration::from_secs(5);
-
-/// Most code pages were needed for the start alone; once, a while after it, they are given back.
-fn forget_the_start(tasks: &Tasks) {
-    tasks.spawn("forget-the-start", |shutdown| async move {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            () = tokio::time::sleep(SETTLED) => {
-                if let Err(err) = linux::process::drop_touched_pages() {
-                    tracing::debug!(error = %err, "pages not given back");
-                }
-            }
-        }
-    });
-}
-
-/// What of the machine is made before the API server starts.
-struct Machine {
-    settings: node::Settings,
-    network: Arc<Network>,
-}
-
-impl Machine {
-    fn addresses(&self) -> Vec<IpAddr> {
-        self.settings.node_addresses(self.network.gateways())
-    }
-}
-
-fn open_machine(
-    flags: &Flags,
-    cluster: &Cluster,
-    data: &data_dir::DataDir,
-) -> Result<Option<Machine>> {
-    let Some(node) = cluster.node.as_ref().filter(|_| flags.node == NodeKind::Embedded) else {
-        return Ok(None);
-    };
-    let settings = flags.ways.set(node::Settings {
-        proxy_mode: flags.proxy_mode,
-        allowed_unsafe_sysctls: flags.allowed_unsafe_sysctls.clone(),
-        gates: flags.component.gates(),
-        ..node::Settings::new(cluster, node)
-    })?;
-    let network = node::open_network(&settings, data.path())?;
-    Ok(Some(Machine { settings, network }))
 }
 
 pub(crate) fn parse_container_runtime(
