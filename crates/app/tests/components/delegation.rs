@@ -96,7 +96,6 @@ fn paths_can_be_opened_and_tls_narrowed() {
     let (mut narrow, port) = scheduler(&plane, &flags);
     assert_eq!(get(&port, "/metrics/slis", &[]).0, "200");
     assert_eq!(get(&port, "/configz", &[]).0, "403");
-    assert_eq!(get(&port, "/livez", &[]).0, "403", "it is not in the list any more");
     assert_eq!(get(&port, "/healthz", &["--tls-max", "1.2"]).0, "000");
     let version = get(&port, "/healthz", &["-w", "%{http_version}\n%{http_code}"]).1;
     assert!(version.ends_with("1.1"), "{version}");

@@ -85,10 +85,17 @@ fn a_daemon_set_rolls_out_and_rolls_back() {
     assert_eq!(images.trim(), ["xebec.local/toolbox:1"; 3].join(" "));
 }
 
-/// kubectl compares the bytes of what it would write with those of the revision, which Go escapes.
+/// kubectl compares the bytes of what it would write with those of the revision, in which Go has
+/// escaped what could end a script in a page. Versions before 1.34 write more than v1.36 does.
 #[test]
 fn going_back_to_the_template_that_is_there_changes_nothing() {
     let Some(cluster) = Cluster::start(1) else { return };
+    let version = cluster.json(&["version", "--client"]);
+    let minor = version["clientVersion"]["minor"].as_str().unwrap().trim_end_matches('+');
+    let is_of_today = minor.parse::<u32>().unwrap() >= 34;
+    if !is_of_today {
+        eprintln!("SKIPPED in part: kubectl 1.{minor} writes templates in another way");
+    }
     for (kind, rest) in [("StatefulSet", "  serviceName: web\n  replicas: 1"), ("DaemonSet", "")] {
         let name = kind.to_lowercase();
         let manifest = manifest(kind, &name, rest).replace(
@@ -100,6 +107,11 @@ fn going_back_to_the_template_that_is_there_changes_nothing() {
         cluster.ok(&["rollout", "status", &set, "--timeout=60s"]);
         let undone = cluster.ok(&["rollout", "undo", &set, "--to-revision=1"]);
         let skipped = "skipped rollback (current template already matches revision 1)";
-        assert!(undone.contains(skipped), "{undone}");
+        assert!(!is_of_today || undone.contains(skipped), "{undone}");
     }
+    let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let revisions = cluster.ok(&["get", "--raw", path]);
+    let container =
+        r#"{"args":["a \u003c b \u0026\u0026 c \u003e d"],"image":"xebec.local/toolbox:1","#;
+    assert_eq!(revisions.matches(container).count(), 2, "{revisions}");
 }

@@ -63,6 +63,17 @@ fn a_revision_stores_the_patch_that_brings_its_template_back() {
     assert_eq!((one.revision, &meta.owner_references.as_ref().unwrap()[0].uid[..]), (1, "owner"));
 }
 
+/// What upstream writes of a template with this container.
+fn upstreams(container: &str) -> String {
+    format!(
+        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\
+         \"metadata\":{{\"labels\":{{\"app\":\"web\"}}}},\
+         \"spec\":{{\"containers\":[{container}],\"dnsPolicy\":\"ClusterFirst\",\
+         \"restartPolicy\":\"Always\",\"schedulerName\":\"default-scheduler\",\
+         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":30}}}}}}}}"
+    )
+}
+
 /// What upstream's controllers of v1.34 and later write, and kubectl compares its own with.
 #[test]
 fn a_revision_has_upstreams_bytes() {
@@ -71,13 +82,7 @@ fn a_revision_has_upstreams_bytes() {
     let container = "{\"image\":\"a\",\"imagePullPolicy\":\"Always\",\"name\":\"main\",\
                      \"resources\":{},\"terminationMessagePath\":\"/dev/termination-log\",\
                      \"terminationMessagePolicy\":\"File\"}";
-    let expected = format!(
-        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\
-         \"metadata\":{{\"labels\":{{\"app\":\"web\"}}}},\
-         \"spec\":{{\"containers\":[{container}],\"dnsPolicy\":\"ClusterFirst\",\
-         \"restartPolicy\":\"Always\",\"schedulerName\":\"default-scheduler\",\
-         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":30}}}}}}}}"
-    );
+    let expected = upstreams(container);
     assert_eq!(written, expected);
 }
 
@@ -93,13 +98,7 @@ fn texts_are_escaped_as_upstream_escapes_them() {
                      \"image\":\"a\",\"imagePullPolicy\":\"Always\",\"name\":\"main\",\
                      \"resources\":{},\"terminationMessagePath\":\"/dev/termination-log\",\
                      \"terminationMessagePolicy\":\"File\"}";
-    let expected = format!(
-        "{{\"spec\":{{\"template\":{{\"$patch\":\"replace\",\
-         \"metadata\":{{\"labels\":{{\"app\":\"web\"}}}},\
-         \"spec\":{{\"containers\":[{container}],\"dnsPolicy\":\"ClusterFirst\",\
-         \"restartPolicy\":\"Always\",\"schedulerName\":\"default-scheduler\",\
-         \"securityContext\":{{}},\"terminationGracePeriodSeconds\":30}}}}}}}}"
-    );
+    let expected = upstreams(container);
     // As it goes to any API server, and comes from ours.
     let sent = String::from_utf8(made.encode()).unwrap();
     assert!(sent.contains(&format!("\"data\":{expected},")), "{sent}");
