@@ -24,6 +24,7 @@ mod history;
 mod hostile;
 mod https;
 mod in_process;
+mod issuers;
 mod jobs;
 mod kubernetes_service;
 mod limits;
