@@ -191,6 +191,11 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     fn generation_counts_lost() -> bool {
         false
     }
+    /// Why it is none, though it can be read: upstream turns what it reads into a form of its own,
+    /// which may fail.
+    fn conversion_error(&self) -> Option<String> {
+        None
+    }
     /// Everything but metadata, which is checked for all kinds alike.
     fn validate(&self, errors: &mut FieldErrors);
     /// In addition to `validate`, on creates.
@@ -203,6 +208,10 @@ pub trait Resource: k8s_openapi::Resource + Clone + Send + Sync + 'static {
     }
     /// Texts for `Warning` headers on creates.
     fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// The same of what it was before `prepare_create`, which cannot be seen any more.
+    fn warnings_before(&self) -> Vec<String> {
         Vec::new()
     }
     /// The same on updates of this part. Whoever writes a status has not written the rest.
@@ -337,13 +346,18 @@ pub trait Kind: Send + Sync {
         bytes: &[u8],
     ) -> Result<(Box<dyn ApiObject>, FieldReport), serde_json::Error> {
         let object = self.decode(bytes)?;
-        let report = self.schema().validate_fields(bytes);
+        let mut report = self.schema().validate_fields(bytes);
+        report.fatal_error = report.fatal_error.or_else(|| self.conversion_error(object.as_ref()));
         if !report.has_loose_quantities || self.is_custom() {
             return Ok((object, report));
         }
         let mut tree = serde_json::from_slice(bytes)?;
         self.schema().write_quantities(&mut tree);
         Ok((self.decode(tree.to_string().as_bytes())?, report))
+    }
+    /// Why what was decoded is no object all the same.
+    fn conversion_error(&self, _object: &dyn ApiObject) -> Option<String> {
+        None
     }
     /// JSON of this version from that of another built-in one; `None` if the kind was never stored
     /// in it.
@@ -408,6 +422,10 @@ pub trait Kind: Send + Sync {
         None
     }
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String>;
+    /// The same of what it was before `prepare_create`, which cannot be seen any more.
+    fn warnings_before(&self, _object: &dyn ApiObject) -> Vec<String> {
+        Vec::new()
+    }
     /// The same on updates of this part.
     fn update_warnings(
         &self,
@@ -616,6 +634,10 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
         T::convert_stored(api_version, json)
     }
 
+    fn conversion_error(&self, object: &dyn ApiObject) -> Option<String> {
+        of::<T>(object).conversion_error()
+    }
+
     fn apply_defaults(&self, object: &mut dyn ApiObject) {
         of_mut::<T>(object).apply_defaults();
     }
@@ -681,6 +703,10 @@ impl<T: Version<Hub>, Hub: Resource> Kind for Typed<T, Hub> {
 
     fn warnings(&self, object: &dyn ApiObject) -> Vec<String> {
         of::<Hub>(object).warnings()
+    }
+
+    fn warnings_before(&self, object: &dyn ApiObject) -> Vec<String> {
+        of::<Hub>(object).warnings_before()
     }
 
     fn update_warnings(

@@ -23,13 +23,21 @@ pub struct Config {
     /// The name of the machine, by which servers tell each other apart; empty: this one says nothing
     /// of itself.
     pub host_name: String,
-    pub issuer: String,
+    /// What tokens of service accounts say of who made them: the first one is put into new ones, all
+    /// are taken.
+    pub issuers: Vec<String>,
+    /// Where others find the keys of such tokens, if not here.
+    pub jwks_uri: Option<String>,
     pub audiences: Vec<String>,
     /// Whose tokens are taken beside those that this server can sign itself.
     pub verifying_keys: Vec<VerifyingKey>,
     /// Whether bootstrap tokens let in whoever is to become a node.
     pub has_bootstrap_tokens: bool,
     pub event_ttl: Duration,
+    /// From a request to the head of its answer.
+    pub request_timeout: Duration,
+    /// Requests at once over one connection of HTTP/2.
+    pub streams_per_connection: u32,
     /// How long clients can count on what was: older continue tokens and exact lists are Expired.
     /// Zero: as long as the store remembers.
     pub compaction_interval: Duration,
@@ -60,6 +68,11 @@ impl Config {
         self.compaction == Compaction::ByServer
     }
 
+    /// Who new tokens are said to come from.
+    pub(crate) fn issuer(&self) -> &str {
+        self.issuers.first().map_or(authn::tokens::ISSUER_DEFAULT, String::as_str)
+    }
+
     /// The address of the `kubernetes` Service: the first after the network's own.
     pub(crate) fn kubernetes_address(&self) -> Option<IpAddr> {
         self.service_cidrs.first().and_then(|it| it.nth(1))
@@ -73,11 +86,14 @@ impl Default for Config {
             node_port_range: 30_000..=32_767,
             advertise: ([127, 0, 0, 1], 6443).into(),
             host_name: String::new(),
-            issuer: authn::tokens::ISSUER_DEFAULT.to_owned(),
+            issuers: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
+            jwks_uri: None,
             audiences: vec![authn::tokens::ISSUER_DEFAULT.to_owned()],
             verifying_keys: Vec::new(),
             has_bootstrap_tokens: false,
             event_ttl: Duration::from_secs(3_600),
+            request_timeout: Duration::from_secs(60),
+            streams_per_connection: serving::STREAMS_DEFAULT,
             compaction_interval: Duration::from_secs(300),
             compaction: Compaction::ByStore,
             encoding: Encoding::Json,

@@ -109,7 +109,7 @@ fn issuer(
 ) -> Result<TokenIssuer, Error> {
     TokenIssuer::new(
         keys.first().cloned().ok_or(Error::NoKey)?,
-        config.issuer.clone(),
+        config.issuer(),
         config.audiences.clone(),
         world.clock.clone(),
         world.random.clone(),
@@ -137,7 +137,7 @@ fn authenticator(
 ) -> Authenticator {
     Authenticator::new(authn::Parts {
         service_account_keys: keys.to_vec(),
-        issuer: config.issuer.clone(),
+        issuers: config.issuers.clone(),
         audiences: config.audiences.clone(),
         has_bootstrap_tokens: config.has_bootstrap_tokens,
         clock: world.clock.clone(),

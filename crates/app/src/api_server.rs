@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use crate::admission_plugins::Plugins;
 use crate::cluster;
 use crate::commands::network::{Cidrs, PortRange, covers};
+use crate::component;
 use crate::data_dir::DataDir;
 use crate::datastore::{self, Datastore};
 use crate::front_proxy;
@@ -39,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) datastore: datastore::Flags,
     pub(crate) front_proxy: front_proxy::Flags,
     pub(crate) token_keys: token_keys::Flags,
+    pub(crate) serving: component::ServingFlags,
     /// Whether controllers and scheduler run in this process, unless others over the same store may
     /// run them.
     pub(crate) has_components: bool,
@@ -104,6 +106,11 @@ impl ApiServer {
                 Some(pki.kubelet_client(tasks)?),
             )?)),
             verifying_keys: settings.token_keys.load()?,
+            issuers: settings.token_keys.issuers(),
+            jwks_uri: settings.token_keys.jwks_uri(),
+            audiences: settings.token_keys.audiences(),
+            request_timeout: settings.serving.request_timeout,
+            streams_per_connection: settings.serving.streams(),
             compaction_interval: settings.datastore.compaction_interval(),
             compaction: store.compaction(),
             encoding: settings.datastore.encoding(&store),

@@ -1,6 +1,7 @@
 //! What every component has, alone or not: log lines, feature gates, metrics of its own.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
@@ -10,6 +11,7 @@ use telemetry::{Build, Gate, Registry};
 
 use crate::admission_plugins;
 use crate::control_plane::KUBERNETES_VERSION;
+use crate::datastore::parse_duration;
 
 #[derive(clap::Args, Clone)]
 #[group(id = "component")]
@@ -92,6 +94,40 @@ impl Flags {
     }
 }
 
+/// How a server of the API takes requests.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct ServingFlags {
+    /// How long a request may take, but for watches, logs and terminals
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_request_timeout)]
+    pub(crate) request_timeout: Duration,
+    /// Requests at once over one connection of HTTP/2; 0 is the default, 250
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=STREAMS_MAX))]
+    http2_max_streams_per_connection: u32,
+}
+
+/// More would be more than a server has room for.
+const STREAMS_MAX: i64 = 10_000;
+
+impl ServingFlags {
+    pub(crate) fn streams(&self) -> u32 {
+        match self.http2_max_streams_per_connection {
+            0 => serving::STREAMS_DEFAULT,
+            some => some,
+        }
+    }
+}
+
+/// No time at all would answer nobody.
+fn parse_request_timeout(text: &str) -> Result<Duration, String> {
+    if text.starts_with('-') {
+        return Err("--request-timeout can not be negative value".to_owned());
+    }
+    match parse_duration(text)? {
+        Duration::ZERO => Err("a request needs more than no time".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// Of servers of the API.
 #[derive(clap::Args, Clone)]
 pub(crate) struct ApiFlags {
@@ -100,6 +136,8 @@ pub(crate) struct ApiFlags {
     runtime_config: Vec<RuntimeConfig>,
     #[command(flatten)]
     admission: admission_plugins::Flags,
+    #[command(flatten)]
+    pub(crate) serving: ServingFlags,
 }
 
 impl ApiFlags {

@@ -66,7 +66,8 @@ impl From<Unauthorized> for ApiError {
 pub struct Parts {
     /// Any of these may have signed a token.
     pub service_account_keys: Vec<VerifyingKey>,
-    pub issuer: String,
+    /// Any of these may be named in a token.
+    pub issuers: Vec<String>,
     pub audiences: Vec<String>,
     /// Whether Secrets of that type let somebody in.
     pub has_bootstrap_tokens: bool,
@@ -76,7 +77,7 @@ pub struct Parts {
 
 pub struct Authenticator {
     keys: BTreeMap<String, (Algorithm, DecodingKey)>,
-    issuer: String,
+    issuers: Vec<String>,
     audiences: Vec<String>,
     has_bootstrap_tokens: bool,
     clock: SharedClock,
@@ -92,7 +93,7 @@ impl Authenticator {
             .filter_map(|it| Some((it.id().to_owned(), (it.algorithm(), it.decoding().ok()?))));
         Self {
             keys: keys.collect(),
-            issuer: parts.issuer,
+            issuers: parts.issuers,
             audiences: parts.audiences,
             has_bootstrap_tokens: parts.has_bootstrap_tokens,
             clock: parts.clock,
@@ -218,11 +219,11 @@ impl Authenticator {
     /// What holds for good: the signature, the issuer, and that the token speaks of one account.
     fn verify(&self, token: &str) -> Result<Token, Unauthorized> {
         let claims = self.decode(token)?;
-        let (issuer, expected, subject, user) = match &claims {
-            Claims::Bound(it) => (&*it.iss, &*self.issuer, &it.sub, it.user()),
-            Claims::Legacy(it) => (&*it.iss, legacy::ISSUER, &it.sub, it.user()),
+        let (is_known, subject, user) = match &claims {
+            Claims::Bound(it) => (self.issuers.contains(&it.iss), &it.sub, it.user()),
+            Claims::Legacy(it) => (it.iss == legacy::ISSUER, &it.sub, it.user()),
         };
-        if issuer != expected {
+        if !is_known {
             return Err(Unauthorized::Issuer);
         }
         if matches!(&claims, Claims::Legacy(it) if !it.is_complete()) {

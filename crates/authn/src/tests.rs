@@ -97,7 +97,7 @@ fn world_that_knows(others: Vec<VerifyingKey>) -> World {
     let mut world = world();
     world.authenticator = Authenticator::new(Parts {
         service_account_keys: others,
-        issuer: ISSUER_DEFAULT.to_owned(),
+        issuers: vec![ISSUER_DEFAULT.to_owned()],
         audiences: vec![ISSUER_DEFAULT.to_owned()],
         has_bootstrap_tokens: false,
         clock: world.clock.clone(),
@@ -118,7 +118,7 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
             .unwrap();
     let authenticator = Authenticator::new(Parts {
         service_account_keys: vec![key.public().clone()],
-        issuer: ISSUER_DEFAULT.to_owned(),
+        issuers: vec![ISSUER_DEFAULT.to_owned()],
         audiences,
         has_bootstrap_tokens: true,
         clock: clock.clone(),
@@ -230,6 +230,25 @@ fn a_token_that_was_seen_before_is_still_for_its_audience_alone() {
     let own = world.issuer.issue(request(600, &[])).unwrap().token;
     world.check(&own, Ok("system:serviceaccount:ns:robot"));
     assert_eq!(world.authenticator.review(&own, &vault).err(), Some(Unauthorized::Audience));
+}
+
+#[test]
+fn tokens_of_any_issuer_that_is_named_are_taken() {
+    let world = world();
+    let token = world.issuer.issue(request(600, &[])).unwrap().token;
+    let outcome = |issuers: &[&str]| {
+        let authenticator = Authenticator::new(Parts {
+            service_account_keys: vec![world.key.public().clone()],
+            issuers: issuers.iter().map(|it| (*it).to_owned()).collect(),
+            audiences: vec![ISSUER_DEFAULT.to_owned()],
+            has_bootstrap_tokens: false,
+            clock: world.clock.clone(),
+            lookup: world.objects.clone(),
+        });
+        authenticator.authenticate(&Credential::Bearer(token.clone())).map(|_| ())
+    };
+    assert_eq!(outcome(&["https://new.example.com", ISSUER_DEFAULT]), Ok(()));
+    assert_eq!(outcome(&["https://new.example.com"]), Err(Unauthorized::Issuer));
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod stream;
 pub use accept::{Guest, accept};
 pub use body::{Farewell, Patient, Peer};
 pub use https::serve as serve_https;
-pub use limits::{Limits, Share, Timeouts};
+pub use limits::{Bounds, Limits, STREAMS_DEFAULT, Share, Timeouts};
 pub use meter::{Exchange, Meter, Overdue};
 pub use room::Room;
 pub use stream::Stream;

@@ -10,6 +10,23 @@ const CONNECTIONS_MIN: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Share(pub usize);
 
+/// Requests at once over one connection of HTTP/2, unless somebody says otherwise.
+pub const STREAMS_DEFAULT: u32 = 250;
+
+/// What a listener is told; `Share` alone where the rest is as everywhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub share: Share,
+    /// Requests at once over one connection of HTTP/2.
+    pub streams: u32,
+}
+
+impl From<Share> for Bounds {
+    fn from(share: Share) -> Self {
+        Self { share, streams: STREAMS_DEFAULT }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// In all.

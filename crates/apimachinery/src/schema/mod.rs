@@ -81,6 +81,8 @@ pub struct Schema {
     pub items: Option<SchemaRef>,
     /// The schema of map values.
     pub additional: Option<SchemaRef>,
+    /// `additionalProperties: false`, of custom resources: other fields are refused, and not dropped.
+    pub is_sealed: bool,
     pub list_type: ListType,
     /// `x-kubernetes-map-type: atomic`.
     pub is_atomic: bool,

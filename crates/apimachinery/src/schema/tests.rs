@@ -179,6 +179,39 @@ fn check(spec: Value, expected: &[&str]) {
 }
 
 #[test]
+fn a_sealed_object_has_no_other_fields() {
+    let source = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "none": {"type": "object", "additionalProperties": false},
+        "some": {"type": "object", "properties": {"a": {"type": "string"}},
+            "allOf": [{"additionalProperties": false}]},
+    }}}});
+    let (schema, problems) = read(&source);
+    assert!(problems.is_empty(), "{problems:?}");
+    let check = |spec: Value, expected: &[&str]| {
+        let mut object = json!({"spec": spec});
+        // What is forbidden is not dropped before somebody says so.
+        schema.prune(&mut object);
+        assert_eq!(object["spec"], spec);
+        let mut errors = FieldErrors::new();
+        schema.validate(&object, &Path::root(), &mut errors);
+        let actual: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(actual, expected);
+    };
+    check(json!({"none": {}, "some": {}}), &[]);
+    check(
+        json!({"none": {"a": 1}}),
+        &["spec.none: Invalid value: \"a\": spec.none.a in body is a forbidden property"],
+    );
+    check(
+        json!({"some": {"a": "x"}}),
+        &[
+            "<nil>: Invalid value: \"\": \"spec.some\" must validate all the schemas (allOf)",
+            "spec.some: Invalid value: \"a\": spec.some.a in body is a forbidden property",
+        ],
+    );
+}
+
+#[test]
 fn values_are_checked_with_upstreams_texts() {
     check(json!({"size": 1, "mode": "a", "at": null, "port": "x"}), &[]);
     check(

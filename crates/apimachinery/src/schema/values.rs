@@ -236,6 +236,10 @@ fn validate_fields(
     errors: &mut FieldErrors,
 ) {
     left.set(left.get().saturating_sub(schema.required.len()));
+    if schema.is_sealed {
+        let is_named = |it: &str| schema.properties.contains_key(it);
+        forbid_others(fields, is_named, path, errors);
+    }
     require(&schema.required, fields, path, errors);
     for (name, value) in fields {
         // What the type of the whole object was cannot be seen: it was converted.
@@ -246,6 +250,19 @@ fn validate_fields(
         if let Some(field) = own.or_else(|| schema.field(name)) {
             validate_value(field, value, (before.as_ref(), &path.child(name)), left, errors);
         }
+    }
+}
+
+/// Of an object that has no other fields than it names.
+fn forbid_others(
+    fields: &Map<String, Value>,
+    is_named: impl Fn(&str) -> bool,
+    path: &Path,
+    errors: &mut FieldErrors,
+) {
+    for name in fields.keys().filter(|it| !is_named(it)) {
+        let what = format!("{}.{name} in body is a forbidden property", path.as_str());
+        errors.invalid(path, name.as_str(), &what);
     }
 }
 
@@ -453,6 +470,11 @@ impl Scope<'_> {
         let required = super::definitions::texts(checks, "required");
         if !self.spend(required.len()) {
             return;
+        }
+        if checks.get("additionalProperties") == Some(&Value::Bool(false)) {
+            let named = checks.get("properties").and_then(Value::as_object);
+            let is_named = |it: &str| named.is_some_and(|named| named.contains_key(it));
+            forbid_others(fields, is_named, path, errors);
         }
         require(&required, fields, path, errors);
         for (name, field) in

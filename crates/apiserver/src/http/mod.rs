@@ -32,7 +32,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
 use rustls::pki_types::CertificateDer;
-use serving::Share;
+use serving::{Bounds, Share};
 use tokio::net::TcpListener;
 
 use crate::pipeline::Core;
@@ -43,8 +43,6 @@ pub(crate) type Body = StreamBody;
 /// Of the process's descriptors, for each address that is listened on: those of pods do not take
 /// the places of others.
 const SHARE: Share = Share(4);
-/// Upstream's `--request-timeout`.
-const REQUEST_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) fn serve(
     core: &Arc<Core>,
@@ -59,7 +57,8 @@ pub(crate) fn serve(
         Some(trust) => trust.identify(chain),
         None => ClientCertificate::of_connection(chain),
     };
-    serving::serve_https(listener, tls, SHARE, tasks, identify, move |client, request| {
+    let bounds = Bounds { share: SHARE, streams: core.config.streams_per_connection };
+    serving::serve_https(listener, tls, bounds, tasks, identify, move |client, request| {
         answer(core.clone(), client, request)
     });
 }
@@ -81,7 +80,7 @@ async fn answer(
         response.extensions_mut().insert(serving::Patient);
         response
     } else {
-        in_time(answered).await
+        in_time(core.config.request_timeout, answered).await
     };
     if is_head {
         take_body(&mut response);
@@ -104,8 +103,11 @@ fn take_body(response: &mut Response<Body>) {
 }
 
 /// Until the head of the answer: a watch goes on from there.
-async fn in_time(answered: impl Future<Output = Response<Body>>) -> Response<Body> {
-    tokio::time::timeout(REQUEST_MAX, answered).await.unwrap_or_else(|_| {
+async fn in_time(
+    limit: Duration,
+    answered: impl Future<Output = Response<Body>>,
+) -> Response<Body> {
+    tokio::time::timeout(limit, answered).await.unwrap_or_else(|_| {
         let message = "Timeout: request did not complete within the allotted timeout";
         status::refuse(&ApiError::new(Reason::Timeout, message))
     })
@@ -116,12 +118,12 @@ mod tests {
     use http_body_util::BodyExt as _;
     use tokio::time::Instant;
 
-    use super::in_time;
+    use super::{Duration, in_time};
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_does_not_end_is_answered_after_a_minute() {
+    async fn a_request_that_does_not_end_is_answered_when_its_time_is_over() {
         let start = Instant::now();
-        let response = in_time(std::future::pending()).await;
+        let response = in_time(Duration::from_secs(60), std::future::pending()).await;
         assert_eq!((start.elapsed().as_secs(), response.status().as_u16()), (60, 504));
         let body = response.into_body().collect().await.unwrap().to_bytes();
         let body = String::from_utf8_lossy(&body).into_owned();

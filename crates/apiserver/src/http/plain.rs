@@ -34,6 +34,15 @@ const PATHS: &[&str] = &[
     "/version",
 ];
 
+/// Of those who check tokens themselves.
+const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+
+/// By OpenID Connect Discovery 1.0 an issuer is an `https` URL without a query; about another one
+/// there is nothing to tell.
+fn is_discoverable(issuer: &str) -> bool {
+    issuer.starts_with("https://") && !issuer.contains(['?', '#'])
+}
+
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// A GET by a component of this process: JSON documents only.
@@ -48,10 +57,18 @@ pub(crate) fn get(core: &Core, path: &str) -> Option<Bytes> {
 fn small(core: &Core, path: &str) -> Option<Bytes> {
     let value = match path {
         "/version" | "/version/" => version(),
-        "/" => json!({ "paths": PATHS }),
+        "/" => {
+            let has_issuer = is_discoverable(core.config.issuer());
+            let paths = PATHS.iter().filter(|it| has_issuer || !ISSUER_PATHS.contains(it));
+            json!({ "paths": paths.collect::<Vec<_>>() })
+        }
+        path if ISSUER_PATHS.contains(&path) && !is_discoverable(core.config.issuer()) => {
+            return None;
+        }
         "/.well-known/openid-configuration" => {
-            let jwks = format!("https://{}/openid/v1/jwks", core.config.advertise);
-            authn::tokens::openid_configuration(&core.config.issuer, &jwks, &core.keys)
+            let own = || format!("https://{}/openid/v1/jwks", core.config.advertise);
+            let jwks = core.config.jwks_uri.clone().unwrap_or_else(own);
+            authn::tokens::openid_configuration(core.config.issuer(), &jwks, &core.keys)
         }
         "/openid/v1/jwks" => authn::tokens::jwks(&core.keys),
         "/api" | "/api/" => {

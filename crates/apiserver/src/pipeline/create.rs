@@ -69,6 +69,7 @@ async fn create_once(
     // upstream, whose webhooks rely on it.
     metadata::generate_name(core, draft.change().meta_mut());
     metadata::fill_new(core, kind, draft.change().meta_mut());
+    kind.warnings_before(draft.object()).iter().for_each(|it| request.notes.warn(it));
     // After the plugins: what nobody may set, they may not either.
     kind.prepare_create(draft.change());
     // What the cluster gives is validated and admitted like all else.

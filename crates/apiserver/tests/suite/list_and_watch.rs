@@ -331,7 +331,7 @@ async fn watches_start_where_they_are_asked_to() {
         ),
         (
             "resourceVersion=x",
-            "400 resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax"
+            "500 resourceVersion: Invalid value: \"x\": strconv.ParseUint: parsing \"x\": invalid syntax"
                 .to_owned(),
         ),
         // The future is told in the stream.

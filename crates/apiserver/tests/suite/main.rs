@@ -25,6 +25,7 @@ mod hostile;
 mod https;
 mod identity;
 mod in_process;
+mod issuers;
 mod jobs;
 mod kubernetes_service;
 mod limits;

@@ -62,6 +62,7 @@ const COMPONENTS: &[(&str, &str)] = &[
 
 pub(crate) fn run(flags: Flags) -> Result<()> {
     flags.datastore.validate()?;
+    flags.token_keys.validate()?;
     flags.names.validate(flags.bind_address)?;
     let runtime_config = flags.api.runtime_config(&[])?;
     let admission = flags.api.admission(&flags.component.gates())?;
@@ -79,6 +80,7 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
             datastore: flags.datastore,
             front_proxy: flags.front_proxy,
             token_keys: flags.token_keys,
+            serving: flags.api.serving,
             has_components: false,
             has_bootstrap_tokens: flags.enable_bootstrap_token_auth,
             gates: flags.component.gates(),

@@ -62,17 +62,7 @@ pub(crate) fn decide(
     let absent = PodSpec::default();
     let wanted = requests(pod.spec.as_ref().unwrap_or(&absent));
     let generation = pod.metadata.generation.unwrap_or(0);
-    let pending = |reason, message| Decision::Pending(Pending { reason, message, generation });
     let of = |map: &BTreeMap<String, i64>, name: &str| map.get(name).copied().unwrap_or(0);
-    for name in ["cpu", "memory"] {
-        let (requested, capacity) = (of(&wanted, name), of(allocatable, name));
-        if requested > capacity {
-            let message = format!(
-                "Node didn't have enough capacity: {name}, requested: {requested}, capacity: {capacity}"
-            );
-            return pending(INFEASIBLE, message);
-        }
-    }
     for name in ["cpu", "memory"] {
         let (requested, capacity) = (of(&wanted, name), of(allocatable, name));
         let used = of(used, name);
@@ -80,7 +70,8 @@ pub(crate) fn decide(
             let message = format!(
                 "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
             );
-            return pending(DEFERRED, message);
+            // Also where there will never be as much: upstream tells that apart for nobody.
+            return Decision::Pending(Pending { reason: DEFERRED, message, generation });
         }
     }
     Decision::Granted

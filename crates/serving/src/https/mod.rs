@@ -29,11 +29,9 @@ use self::refusals::Refusals;
 use crate::body::Measured;
 use crate::gathered::Gathered;
 use crate::{
-    Farewell, Guest, Limits, Meter, Overdue, Patient, Peer, Room, Share, Stream, Timeouts, accept,
+    Bounds, Farewell, Guest, Limits, Meter, Overdue, Patient, Peer, Room, Stream, Timeouts, accept,
 };
 
-/// Upstream's `--http2-max-streams-per-connection`.
-const STREAMS_MAX: u32 = 250;
 /// Of all headers of one request.
 const HEADERS_MAX: usize = 64 << 10;
 /// Streams that a client opens and resets before we get to them (CVE-2023-44487), and that we reset
@@ -50,7 +48,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 pub fn serve<P, I, F, R, B>(
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
-    share: Share,
+    bounds: impl Into<Bounds>,
     tasks: &Tasks,
     identify: I,
     answer: F,
@@ -64,6 +62,7 @@ pub fn serve<P, I, F, R, B>(
         + Unpin
         + 'static,
 {
+    let Bounds { share, streams } = bounds.into();
     let room = Room::new(Limits::of(share, Timeouts::HTTPS));
     let acceptor = TlsAcceptor::from(with_protocols(tls));
     let connections = tasks.clone();
@@ -71,6 +70,7 @@ pub fn serve<P, I, F, R, B>(
         let timeouts = room.limits().timeouts;
         let server = Server {
             timeouts,
+            streams,
             tasks: connections.clone(),
             refusals: Arc::default(),
             identify,
@@ -112,6 +112,8 @@ type Answered<B> = Pin<Box<dyn Future<Output = Result<Response<Measured<B>>, Inf
 #[derive(Clone)]
 pub(crate) struct Server<I, F> {
     pub(crate) timeouts: Timeouts,
+    /// At once, over one connection of HTTP/2.
+    pub(crate) streams: u32,
     pub(crate) tasks: Tasks,
     pub(crate) refusals: Arc<Refusals>,
     pub(crate) identify: I,
@@ -146,7 +148,7 @@ where
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         meter.greeted(!is_http2);
         let service = service_fn(self.service(&stream, Peer(address), &meter));
-        let builder = builder(is_http2, Streams(self.tasks.clone()));
+        let builder = builder(is_http2, self.streams, Streams(self.tasks.clone()));
         let stream = TokioIo::new(Gathered::new(stream, is_http2));
         let connection = builder.serve_connection_with_upgrades(stream, service);
         let mut connection = std::pin::pin!(connection);
@@ -242,7 +244,7 @@ enum Leave {
     Soon,
 }
 
-fn builder(is_http2: bool, streams: Streams) -> auto::Builder<Streams> {
+fn builder(is_http2: bool, n_streams: u32, streams: Streams) -> auto::Builder<Streams> {
     let builder = auto::Builder::new(streams);
     let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
     // The meter has the other time-outs.
@@ -250,7 +252,7 @@ fn builder(is_http2: bool, streams: Streams) -> auto::Builder<Streams> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(n_streams)
         .max_header_list_size(HEADERS_MAX as u32)
         .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
         .max_local_error_reset_streams(RESETS_OURS_MAX)

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::{Server, with_protocols};
-use crate::{Farewell, Guest, Meter, Patient, Stream, Timeouts};
+use crate::{Farewell, Guest, Meter, Patient, STREAMS_DEFAULT, Stream, Timeouts};
 
 type TestBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 type Client = tokio_rustls::client::TlsStream<DuplexStream>;
@@ -46,6 +46,7 @@ struct Site {
     acceptor: TlsAcceptor,
     connector: TlsConnector,
     tasks: Tasks,
+    streams: u32,
 }
 
 impl Site {
@@ -64,6 +65,7 @@ impl Site {
             acceptor: TlsAcceptor::from(with_protocols(Arc::new(server))),
             connector: TlsConnector::from(Arc::new(client)),
             tasks: Tasks::new(),
+            streams: STREAMS_DEFAULT,
         }
     }
 
@@ -75,6 +77,7 @@ impl Site {
         let guest = Guest { stream, address: ([192, 0, 2, 1], 1).into(), meter };
         let server = Server {
             timeouts: Timeouts::HTTPS,
+            streams: self.streams,
             tasks: self.tasks.clone(),
             refusals: Arc::default(),
             identify: |_: &[CertificateDer<'_>]| (),
@@ -239,6 +242,26 @@ async fn after_a_last_answer_there_is_no_other_but_what_was_begun_goes_on() {
     assert!(sender.send_request(get("/")).await.is_err());
     drop(watch);
     assert_eq!(closed.await.unwrap(), 3_600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_are_told_how_many_requests_at_once_there_may_be() {
+    for streams in [STREAMS_DEFAULT, 7] {
+        let mut site = Site::new(b"h2");
+        site.streams = streams;
+        let mut client = site.connect().await;
+        client.write_all(PREFACE).await.unwrap();
+        client.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+        // Length, kind, flags and stream; then pairs of a name and a value.
+        let mut head = [0; 9];
+        client.read_exact(&mut head).await.unwrap();
+        assert_eq!(head[3], 4, "settings come first");
+        let mut settings = vec![0; usize::from(head[2])];
+        client.read_exact(&mut settings).await.unwrap();
+        let mut pairs = settings.chunks(6).map(|it| (it[1], &it[2..]));
+        let (_, most) = pairs.find(|(name, _)| *name == 3).unwrap();
+        assert_eq!(most, streams.to_be_bytes());
+    }
 }
 
 /// CVE-2023-44487: requests that are taken back as soon as they are made cost the server more than

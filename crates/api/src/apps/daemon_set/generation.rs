@@ -1,6 +1,8 @@
 //! The generation of the template, which was a field of older versions. It stands in an annotation
 //! that is the server's: it starts at 1 and grows with each change of the template.
 
+use std::num::IntErrorKind;
+
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 
 use apimachinery::FieldErrors;
@@ -48,6 +50,18 @@ pub(super) fn carry_on(object: &mut DaemonSet, stored: &DaemonSet) {
     set(object, if is_changed { generation.saturating_add(1) } else { generation });
 }
 
+/// Upstream reads the annotation into the field of its own form.
+pub(super) fn conversion_error(object: &DaemonSet) -> Option<String> {
+    let value = value(object)?;
+    let problem = value.parse::<i64>().err()?;
+    let why = match problem.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {value:?}: {why}"))
+}
+
+/// Of what did not come from a client.
 pub(super) fn validate(object: &DaemonSet, errors: &mut FieldErrors) {
     if let Some(value) = value(object)
         && let Err(problem) = value.parse::<i64>()

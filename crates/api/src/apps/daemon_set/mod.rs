@@ -40,6 +40,10 @@ impl Resource for DaemonSet {
         generation::carry_on(self, stored);
     }
 
+    fn conversion_error(&self) -> Option<String> {
+        generation::conversion_error(self)
+    }
+
     fn validate(&self, errors: &mut FieldErrors) {
         validation::validate(self, errors);
     }

@@ -86,6 +86,20 @@ fn an_annotation_counts_the_templates() {
 }
 
 #[test]
+fn a_generation_that_is_no_number_is_no_daemon_set() {
+    let why = |annotation: &str| {
+        let key = "deprecated.daemonset.template.generation";
+        let manifest = json!({"metadata": {"name": "a", "annotations": {key: annotation}}});
+        DaemonSet::decode(manifest.to_string().as_bytes()).unwrap().conversion_error()
+    };
+    assert_eq!(why("4"), None);
+    assert_eq!(why("x").unwrap(), "strconv.ParseInt: parsing \"x\": invalid syntax");
+    let large = "9223372036854775808";
+    let range = format!("strconv.ParseInt: parsing \"{large}\": value out of range");
+    assert_eq!(why(large).unwrap(), range);
+}
+
+#[test]
 fn the_selector_is_of_the_template_and_selects_something() {
     let labels = "spec.template.metadata.labels: Invalid value: {\"app\":\"agent\"}: `selector` does not match template `labels`";
     let refused = |selector: Value, expected: &[&str]| {

@@ -63,6 +63,13 @@ fn claims_in_a_template_are_claims() {
     default("/spec/volumeClaimTemplates/0/apiVersion", json!("v1"));
     default("/spec/volumeClaimTemplates/0/spec/volumeMode", json!("Filesystem"));
     default("/spec/volumeClaimTemplates/0/status", json!({"phase": "Pending"}));
+    // Whatever they say that they are.
+    let mut other = claim("data");
+    other["kind"] = json!("Pod");
+    other["apiVersion"] = json!("v2");
+    let manifest = stateful_set(json!({"volumeClaimTemplates": [other]}));
+    let pointer = "/spec/volumeClaimTemplates/0/kind";
+    check_created::<StatefulSet>(manifest, pointer, json!("PersistentVolumeClaim"));
     check::<StatefulSet>(
         stateful_set(json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}]})),
         &[

@@ -135,6 +135,13 @@ impl Resource for Pod {
         said
     }
 
+    fn warnings_before(&self) -> Vec<String> {
+        match (&self.spec, &self.metadata.annotations) {
+            (Some(spec), Some(annotations)) => warnings::before(spec, annotations),
+            _ => Vec::new(),
+        }
+    }
+
     /// Those who write pods again are programs; of a status, addresses are looked at.
     fn update_warnings(&self, _stored: &Self, part: Part) -> Vec<String> {
         match (part, &self.status) {

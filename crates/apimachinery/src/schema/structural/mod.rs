@@ -155,9 +155,12 @@ fn read_node(source: &Map<String, Value>, depth: usize) -> Schema {
     let fields = fields.map(|(name, field)| (name.clone(), read_child(field, depth)));
     schema.properties = fields.collect();
     schema.items = source.get("items").map(|it| read_child(it, depth));
-    schema.additional = match source.get("additionalProperties") {
-        None | Some(Value::Null | Value::Bool(false)) => None,
-        Some(Value::Bool(true)) => Some(Arc::default()),
+    let more = source.get("additionalProperties");
+    schema.is_sealed = more == Some(&Value::Bool(false));
+    schema.additional = match more {
+        None | Some(Value::Null) => None,
+        // What is forbidden is kept, to be refused.
+        Some(Value::Bool(_)) => Some(Arc::default()),
         Some(values) => Some(read_child(values, depth)),
     };
     // What an object has is what is named, also if that is nothing.

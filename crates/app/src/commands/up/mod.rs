@@ -187,6 +187,7 @@ fn prepare(flags: &Flags) -> Result<Claim> {
         node::check_requirements()?;
     }
     flags.datastore.validate()?;
+    flags.token_keys.validate()?;
     kubeconfig_file::validate()?;
     claim(&directory(flags)?, &wishes(flags))
 }
@@ -313,6 +314,7 @@ fn server_settings(
         datastore: flags.datastore.clone(),
         front_proxy: flags.front_proxy.clone(),
         token_keys: flags.token_keys.clone(),
+        serving: flags.api.serving.clone(),
         has_components: true,
         has_bootstrap_tokens: true,
         gates: flags.component.gates(),

@@ -16,11 +16,20 @@ pub(super) fn of(
     path: &Path,
     path_annotations: &Path,
 ) -> Vec<String> {
+    // Of a pod itself they are in the field by now: see `warnings::before`.
+    let is_template = path.as_str() != "spec";
     let mut warnings = Vec::new();
     for (container, path) in annotations::containers(spec, path) {
-        let said =
-            annotations::deprecated_profiles(annotations, spec, &container, path_annotations);
+        let said = annotations::seccomp_of_container(annotations, &container, path_annotations);
         warnings.extend(said);
+        if is_template {
+            warnings.extend(annotations::app_armor_of_container(
+                annotations,
+                spec,
+                &container,
+                path_annotations,
+            ));
+        }
         let resources = container.resources.as_ref();
         let limits = resources.and_then(|it| it.limits.as_ref());
         let requests = resources.and_then(|it| it.requests.as_ref());

@@ -68,6 +68,19 @@ pub(crate) fn of(spec: &PodSpec, annotations: &Annotations, path: &Path) -> Vec<
     warnings
 }
 
+/// Of a pod whose annotations are not in its fields yet.
+pub(super) fn before(spec: &PodSpec, annotations: &Annotations) -> Vec<String> {
+    if spec.os.as_ref().is_some_and(|it| it.name == "windows") {
+        return Vec::new();
+    }
+    let path = Path::new("metadata.annotations");
+    let all = annotations::containers(spec, &Path::root());
+    let said = all
+        .iter()
+        .filter_map(|(it, _)| annotations::app_armor_of_container(annotations, spec, it, &path));
+    said.collect()
+}
+
 fn of_node_labels(spec: &PodSpec, path: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
     for label in spec.node_selector.iter().flat_map(|it| it.keys()) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::core::pod::Pod;
 use crate::kind::{Part, Resource as _};
-use crate::testing::created;
+use crate::testing::{created, defaulted};
 
 /// A pod whose spec has these fields besides one container, `web`.
 fn pod(fields: Value) -> Value {
@@ -25,6 +25,27 @@ fn container(fields: Value) -> Value {
     let mut container = json!({"name": "web", "image": "web"});
     container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     json!({"containers": [container]})
+}
+
+#[test]
+fn a_profile_by_annotation_is_told_of_before_it_is_in_the_field() {
+    let key = "container.apparmor.security.beta.kubernetes.io/web";
+    let said = format!(
+        "metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead"
+    );
+    let check = |annotation: &str, fields: Value, expected: &[&str]| {
+        let mut manifest = pod(fields);
+        manifest["metadata"]["annotations"] = json!({ key: annotation });
+        assert_eq!(defaulted::<Pod>(manifest.clone()).warnings_before(), expected);
+        assert_eq!(created::<Pod>(manifest).warnings(), [""; 0]);
+    };
+    check("runtime/default", json!({}), &[&said]);
+    check("no profile", json!({}), &[&said]);
+    let profile = || json!({"appArmorProfile": {"type": "RuntimeDefault"}});
+    check("runtime/default", json!({"securityContext": profile()}), &[]);
+    check("unconfined", json!({"securityContext": profile()}), &[&said]);
+    check("runtime/default", container(json!({"securityContext": profile()})), &[]);
+    check("runtime/default", json!({"os": {"name": "windows"}}), &[]);
 }
 
 #[test]

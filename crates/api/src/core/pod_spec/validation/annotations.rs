@@ -130,31 +130,33 @@ fn without_seccomp(path: &Path) -> String {
 }
 
 /// The same of one container.
-pub(crate) fn deprecated_profiles(
+pub(crate) fn seccomp_of_container(
+    annotations: &Annotations,
+    container: &Container,
+    path: &Path,
+) -> Option<String> {
+    let key = format!("{SECCOMP_OF_CONTAINER}{}", container.name);
+    let has_field = seccomp_of(container.security_context.as_ref()).is_some();
+    (!has_field && annotations.contains_key(&key)).then(|| without_seccomp(&path.key(&key)))
+}
+
+/// What is told of an AppArmor profile that an annotation alone names, and the pod not as well.
+pub(crate) fn app_armor_of_container(
     annotations: &Annotations,
     spec: &PodSpec,
     container: &Container,
     path: &Path,
-) -> Vec<String> {
+) -> Option<String> {
+    let key = format!("{APP_ARMOR_OF_CONTAINER}{}", container.name);
+    let annotation = annotations.get(&key)?;
     let context = container.security_context.as_ref();
-    let mut said = Vec::new();
-    let seccomp = format!("{SECCOMP_OF_CONTAINER}{}", container.name);
-    if seccomp_of(context).is_none() && annotations.contains_key(&seccomp) {
-        said.push(without_seccomp(&path.key(&seccomp)));
-    }
-    let app_armor = format!("{APP_ARMOR_OF_CONTAINER}{}", container.name);
-    if context.is_none_or(|it| it.app_armor_profile.is_none())
-        && let Some(annotation) = annotations.get(&app_armor)
-    {
-        let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.as_ref());
-        if of_pod.is_none() || of_pod != named_profile(annotation).as_ref() {
-            said.push(format!(
-                "{}: deprecated since v1.30; use the \"appArmorProfile\" field instead",
-                path.key(&app_armor)
-            ));
-        }
-    }
-    said
+    let has_field = context.is_some_and(|it| it.app_armor_profile.is_some());
+    let of_pod = spec.security_context.as_ref().and_then(|it| it.app_armor_profile.as_ref());
+    let is_same = of_pod.is_some() && of_pod == named_profile(annotation).as_ref();
+    (!has_field && !is_same).then(|| {
+        let path = path.key(&key);
+        format!("{path}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
+    })
 }
 
 /// Where an annotation and a field say what profile there is, they say the same.
