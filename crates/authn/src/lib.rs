@@ -10,6 +10,7 @@ mod certificate;
 pub mod cluster_info;
 mod impersonation;
 pub mod legacy;
+mod nodes;
 pub mod pki;
 mod proxied;
 pub mod tokens;
@@ -25,6 +26,7 @@ use apimachinery::User;
 pub use authenticator::{Authenticator, Parts, Unauthorized};
 pub use certificate::{ClientCertificate, Vouched};
 pub use impersonation::{Check, Impersonation, Target};
+pub use nodes::{DeletedNodes, Deletion, OfNode};
 pub use proxied::{Proxied, RequestHeaders};
 
 pub const GROUP_AUTHENTICATED: &str = "system:authenticated";

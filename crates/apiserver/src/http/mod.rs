@@ -14,6 +14,7 @@ mod pace;
 pub(crate) mod path;
 pub(crate) mod plain;
 pub(crate) mod query;
+mod reach;
 mod respond;
 mod route;
 mod sent;
@@ -33,7 +34,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
 use rustls::pki_types::CertificateDer;
-use serving::Share;
+use serving::{Share, Until};
 use tokio::net::TcpListener;
 
 use crate::pipeline::Core;
@@ -56,12 +57,18 @@ pub(crate) fn serve(
     let core = core.clone();
     // Whom the certificate of a connection names: read once, however many requests come over it.
     let trust = core.config.front_proxy.trust.clone();
-    let identify = move |chain: &[CertificateDer<'_>]| match &trust {
-        Some(trust) => trust.identify(chain),
-        None => ClientCertificate::of_connection(chain),
+    let deleted_nodes = core.deleted_nodes.clone();
+    let identify = move |chain: &[CertificateDer<'_>]| {
+        let certificate = match &trust {
+            Some(trust) => trust.identify(chain),
+            None => ClientCertificate::of_connection(chain),
+        };
+        let of_node = certificate.clone().filter(|it| it.of_node().is_some());
+        let until = of_node.map(|it| -> Until { Box::pin(deleted_nodes.clone().wait(it)) });
+        (certificate, until)
     };
-    serving::serve_https(listener, tls, SHARE, tasks, identify, move |client, request| {
-        answer(core.clone(), client, request)
+    serving::serve_https_while_known(listener, tls, SHARE, tasks, identify, move |client, it| {
+        answer(core.clone(), client, it)
     });
 }
 

@@ -23,7 +23,7 @@ use crate::commands::network::{Cidrs, PortRange};
 use crate::data_dir::write_private;
 
 pub(crate) use choice::{ContainerRuntime, NodeWishes, Wishes, node_addresses};
-pub(crate) use claim::{Claim, claim, claim_node, listen};
+pub(crate) use claim::{Claim, claim, claim_node, listen, plan_node};
 pub(crate) use name::Name;
 pub(crate) use neighborhood::process_in_namespace_of;
 pub(crate) use registry::{Known, Registry};
