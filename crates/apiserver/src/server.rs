@@ -33,6 +33,7 @@ use crate::enabled;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
 use crate::in_process::InProcess;
+use crate::kinds::DeletedNodes;
 use crate::kubernetes_service::{self, MasterLease};
 use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
@@ -133,7 +134,8 @@ fn authenticator(
     config: &Config,
     keys: &[VerifyingKey],
     world: &World,
-    lookup: Arc<dyn Lookup>,
+    lookup: &Arc<dyn Lookup>,
+    deleted_nodes: &DeletedNodes,
 ) -> Authenticator {
     Authenticator::new(authn::Parts {
         service_account_keys: keys.to_vec(),
@@ -141,8 +143,21 @@ fn authenticator(
         audiences: config.audiences.clone(),
         has_bootstrap_tokens: config.has_bootstrap_tokens,
         clock: world.clock.clone(),
-        lookup,
+        lookup: lookup.clone(),
+        deleted_nodes: deleted_nodes.known().clone(),
     })
+}
+
+/// And what they are told to say of themselves.
+fn deciding_webhooks(
+    config: &Config,
+    caller: &Caller,
+    (world, metrics): (&World, &MetricsRegistry),
+) -> Result<(Arc<Webhooks>, mpsc::Receiver<Blocked>), Error> {
+    let (notices, blocked) = webhooks::notices();
+    let told = &config.admission_configuration;
+    let webhooks = Webhooks::new(caller.clone(), world, metrics, Arc::new(notices), told);
+    Ok((Arc::new(webhooks.map_err(Error::Admission)?), blocked))
 }
 
 fn policies(
@@ -188,12 +203,9 @@ impl Server {
         let registry = Arc::new(Registry::new(kinds));
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
-        let legacy_tokens = LegacyTokens::default();
-        let (notices, blocked) = webhooks::notices();
+        let (legacy_tokens, deleted_nodes) = (LegacyTokens::default(), Arc::default());
         let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
-        let told = &config.admission_configuration;
-        let webhooks = Webhooks::new(caller.clone(), &world, &metrics, Arc::new(notices), told);
-        let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
+        let (webhooks, blocked) = deciding_webhooks(&config, &caller, (&world, &metrics))?;
         let policies = policies(&registry, &cache, &metrics);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
             config: &config,
@@ -203,6 +215,7 @@ impl Server {
             rbac: &rbac,
             issuer: issuer(&config, &keys, &world)?,
             legacy_tokens: legacy_tokens.clone(),
+            deleted_nodes: &deleted_nodes,
             webhooks: &webhooks,
             policies: &policies,
             conversions: Conversions::new(caller, &world.random, &metrics),
@@ -214,6 +227,7 @@ impl Server {
         load(&cache, &tasks).await?;
 
         let lookup: Arc<dyn Lookup> = cache.clone();
+        let authenticator = authenticator(&config, &verifying, &world, &lookup, &deleted_nodes);
         let nodes = NodeAuthorizer::new(lookup.clone(), &config.gates);
         let authorizer = Arc::new(Authorizer::new(rbac, nodes));
         let namespaces = Arc::new(Namespaces::default());
@@ -221,7 +235,7 @@ impl Server {
         let others = (namespaces.clone() as Arc<dyn Provisioner>, deciders);
         let (admission, admission_files) = plugins(&config, (&world, &metrics), others, more)?;
         let core = Arc::new(Core {
-            authenticator: authenticator(&config, &verifying, &world, lookup.clone()),
+            authenticator,
             admission,
             admission_files,
             authorizer,
@@ -236,6 +250,7 @@ impl Server {
             hooks,
             keys: verifying,
             legacy_tokens,
+            deleted_nodes,
             readiness,
             registry,
             cache,

@@ -51,6 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         has_bootstrap_tokens: true,
         clock,
         lookup: Arc::new(Both(stored("web", "p1"), stored("robot", "u1"))),
+        deleted_nodes: Arc::default(),
     });
     let issued = issuer.issue(Wanted {
         namespace: "ns".to_owned(),

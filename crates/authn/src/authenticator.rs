@@ -15,8 +15,8 @@ use crate::pki::VerifyingKey;
 use crate::tokens::{self, Reference};
 use crate::verified::{Claims, Key, Token, Verified};
 use crate::{
-    Authenticated, Component, Credential, GROUP_UNAUTHENTICATED, USER_ANONYMOUS,
-    among_the_authenticated, legacy,
+    Authenticated, ClientCertificate, Component, Credential, DeletedNodes, GROUP_UNAUTHENTICATED,
+    USER_ANONYMOUS, among_the_authenticated, legacy,
 };
 
 /// How long after its deletion began an object still vouches for a token, so that a pod can end in
@@ -32,6 +32,8 @@ pub enum Unauthorized {
     CertificateWithoutUser,
     #[error("the client certificate is not valid at this time")]
     CertificateExpired,
+    #[error("the Node was deleted after the client certificate was issued")]
+    CertificateOfDeletedNode,
     #[error("the client certificate is that of a proxy, which is no user")]
     CertificateOfProxy,
     #[error("the client certificate is not that of a proxy")]
@@ -73,6 +75,8 @@ pub struct Parts {
     pub has_bootstrap_tokens: bool,
     pub clock: SharedClock,
     pub lookup: Arc<dyn Lookup>,
+    /// Told of deletions by whoever follows them.
+    pub deleted_nodes: Arc<DeletedNodes>,
 }
 
 pub struct Authenticator {
@@ -82,6 +86,7 @@ pub struct Authenticator {
     has_bootstrap_tokens: bool,
     clock: SharedClock,
     lookup: Arc<dyn Lookup>,
+    deleted_nodes: Arc<DeletedNodes>,
     verified: Verified,
 }
 
@@ -98,6 +103,7 @@ impl Authenticator {
             has_bootstrap_tokens: parts.has_bootstrap_tokens,
             clock: parts.clock,
             lookup: parts.lookup,
+            deleted_nodes: parts.deleted_nodes,
             verified: Verified::default(),
         }
     }
@@ -109,7 +115,7 @@ impl Authenticator {
                 Ok(plain(Arc::new(User::new(USER_ANONYMOUS, &[GROUP_UNAUTHENTICATED]))))
             }
             Credential::Certificate(certificate) => {
-                certificate.user(self.clock.now()).map(|it| plain(it.clone()))
+                self.certificate(certificate).map(|it| plain(it.clone()))
             }
             Credential::Proxied(proxied) => {
                 proxied.user(self.clock.now()).map(|it| plain(Arc::new(it)))
@@ -150,6 +156,17 @@ impl Authenticator {
         let named = self.audiences_of(&token);
         let matched = wanted.iter().filter(|it| named.contains(it)).cloned().collect();
         Ok((User::clone(&token.user), matched))
+    }
+
+    fn certificate<'a>(
+        &self,
+        certificate: &'a ClientCertificate,
+    ) -> Result<&'a Arc<User>, Unauthorized> {
+        let user = certificate.user(self.clock.now())?;
+        if certificate.of_node().is_some_and(|it| self.deleted_nodes.refuses(it)) {
+            return Err(Unauthorized::CertificateOfDeletedNode);
+        }
+        Ok(user)
     }
 
     fn bootstrap_token(&self, text: &str) -> Option<BootstrapToken> {

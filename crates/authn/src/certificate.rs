@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use api::certificates::certificate_signing_request::NODE_SINCE;
 use apimachinery::User;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use crate::nodes::OfNode;
+use crate::pki::since;
 use crate::{Unauthorized, among_the_authenticated};
 
 /// Of a connection whose chain TLS has verified. The common name is the user, the last one if there
@@ -36,6 +39,8 @@ struct Proven {
     /// Seconds of Unix time, both included.
     not_before: i64,
     not_after: i64,
+    /// What it is a certificate of, if of a node.
+    node: Option<OfNode>,
 }
 
 impl ClientCertificate {
@@ -69,6 +74,11 @@ impl ClientCertificate {
         }
     }
 
+    /// Of a node's own, or of what runs there.
+    pub fn of_node(&self) -> Option<&OfNode> {
+        self.proven.as_ref().ok().and_then(|it| it.node.as_ref())
+    }
+
     /// Whether it can be a proxy's at all.
     pub fn is_of_proxy(&self) -> bool {
         self.vouched != Vouched::Clients
@@ -94,16 +104,22 @@ fn read(der: &[u8]) -> Result<Proven, Unauthorized> {
     let groups = subject.iter_organization().filter_map(|it| it.as_str().ok());
     let fingerprint: String = Sha256::digest(der).iter().map(|it| format!("{it:02x}")).collect();
     let id = ("authentication.kubernetes.io/credential-id", format!("X509SHA256={fingerprint}"));
-    let user = User {
+    let mut user = User {
         name: name.to_owned(),
         uid: String::new(),
         groups: groups.map(str::to_owned).collect(),
         extra: [(id.0.to_owned(), vec![id.1])].into(),
     };
     let validity = certificate.validity();
+    let since = since::read(&certificate);
+    let node = OfNode::of(&user, since, validity.not_before.timestamp());
+    if let Some(since) = since.filter(|_| node.is_some()) {
+        user.extra.insert(NODE_SINCE.to_owned(), vec![since.to_string()]);
+    }
     Ok(Proven {
         user: Arc::new(among_the_authenticated(user)),
         not_before: validity.not_before.timestamp(),
         not_after: validity.not_after.timestamp(),
+        node,
     })
 }

@@ -11,6 +11,7 @@ pub mod cluster_info;
 pub mod credentials;
 mod impersonation;
 pub mod legacy;
+mod nodes;
 pub mod pki;
 mod proxied;
 pub mod tokens;
@@ -26,6 +27,7 @@ use apimachinery::User;
 pub use authenticator::{Authenticator, Parts, Unauthorized};
 pub use certificate::{ClientCertificate, Vouched};
 pub use impersonation::{Check, Impersonation, Target};
+pub use nodes::{DeletedNodes, Deletion, OfNode};
 pub use proxied::{Proxied, RequestHeaders};
 
 pub const GROUP_AUTHENTICATED: &str = "system:authenticated";

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use api::certificates::certificate_signing_request::NODE_SINCE;
 use api::{Lookup, Meta, Stored};
 use apimachinery::{GroupResource, ObjectKey, User};
 use jiff::{SignedDuration, Timestamp};
@@ -10,14 +11,16 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 use stdx::{Clock, Random};
 
-use crate::pki::{Authority, ServiceAccountKey, VerifyingKey};
+use crate::pki::{Authority, ServiceAccountKey, Subject, Terms, VerifyingKey};
 use crate::tokens::{self, Bound, ISSUER_DEFAULT, Reference, TokenIssuer, Wanted};
 use crate::{
-    Authenticator, ClientCertificate, Component, Credential, Impersonation, Parts, Target,
-    Unauthorized, legacy,
+    Authenticator, ClientCertificate, Component, Credential, DeletedNodes, Deletion, Impersonation,
+    Parts, Target, Unauthorized, legacy,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD as BASE64, URL_SAFE_NO_PAD};
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
 struct SetClock(Mutex<Timestamp>);
 
@@ -82,6 +85,7 @@ struct World {
     objects: Arc<Objects>,
     issuer: TokenIssuer,
     authenticator: Authenticator,
+    deleted_nodes: Arc<DeletedNodes>,
 }
 
 fn start() -> Timestamp {
@@ -102,6 +106,7 @@ fn world_that_knows(others: Vec<VerifyingKey>) -> World {
         has_bootstrap_tokens: false,
         clock: world.clock.clone(),
         lookup: world.objects.clone(),
+        deleted_nodes: Arc::default(),
     });
     world
 }
@@ -116,6 +121,7 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
     let issuer =
         TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)
             .unwrap();
+    let deleted_nodes = Arc::<DeletedNodes>::default();
     let authenticator = Authenticator::new(Parts {
         service_account_keys: vec![key.public().clone()],
         issuers: vec![ISSUER_DEFAULT.to_owned()],
@@ -123,8 +129,9 @@ fn world_with(key: Arc<ServiceAccountKey>) -> World {
         has_bootstrap_tokens: true,
         clock: clock.clone(),
         lookup: objects.clone(),
+        deleted_nodes: deleted_nodes.clone(),
     });
-    World { clock, key, objects, issuer, authenticator }
+    World { clock, key, objects, issuer, authenticator, deleted_nodes }
 }
 
 fn request(seconds: i64, audiences: &[&str]) -> Wanted {
@@ -300,6 +307,49 @@ fn certificates_components_and_nobody_have_their_groups() {
     world.advance(366 * 24 * 3600);
     let late = world.authenticator.authenticate(&certificate).map(|it| it.user().name.clone());
     assert_eq!(late, Err(Unauthorized::CertificateExpired));
+}
+
+#[test]
+fn certificates_of_a_node_end_with_it_and_say_since_when_they_are_its() {
+    let world = world();
+    let random = Random::from_seed(2);
+    let authority = Authority::create("xebec", start(), &random).unwrap();
+    let signed = |name: &str, group: &str, since: Option<u64>| {
+        let subject = Subject {
+            common_name: name.to_owned(),
+            organization: group.to_owned(),
+            ..Subject::default()
+        };
+        let wanted = crate::pki::Wanted::create(&subject).unwrap();
+        let request = &api::certificates::pem::blocks(&wanted.request_pem)[0].bytes;
+        let (usages, not_after) = (vec!["client auth".to_owned()], start() + HOUR);
+        let terms = Terms { usages, not_before: start() - HOUR / 12, not_after, since };
+        let pem = authority.sign_request(request, &terms, &random).unwrap();
+        let der = &api::certificates::pem::blocks(&pem)[0].bytes;
+        Credential::Certificate(Arc::new(ClientCertificate::read(der)))
+    };
+    let check = |credential: &Credential, expected: Result<Option<&str>, Unauthorized>| {
+        let found = world.authenticator.authenticate(credential);
+        let since =
+            |it: crate::Authenticated| it.user().extra.get(NODE_SINCE).map(|it| it.join(","));
+        let expected = expected.map(|it| it.map(str::to_owned));
+        assert_eq!(found.map(since), expected);
+    };
+    let kubelet = signed("system:node:b", "system:nodes", Some(7));
+    let proxy = signed("system:kube-proxy", "xebec:node:b", Some(7));
+    let of_other = signed("system:node:c", "system:nodes", Some(7));
+    let foreign = signed("system:node:b", "system:nodes", None);
+    let person = signed("jane", "people", Some(7));
+    let all = [&kubelet, &proxy, &of_other];
+    all.map(|it| check(it, Ok(Some("7"))));
+    [&foreign, &person].map(|it| check(it, Ok(None)));
+
+    world.deleted_nodes.note("b", Deletion { revision: 8, at: start() });
+    let refused = || Err(Unauthorized::CertificateOfDeletedNode);
+    [&kubelet, &proxy, &foreign].map(|it| check(it, refused()));
+    check(&of_other, Ok(Some("7")));
+    check(&person, Ok(None));
+    check(&signed("system:node:b", "system:nodes", Some(9)), Ok(Some("9")));
 }
 
 #[test]

@@ -39,8 +39,8 @@ impl SignCertificate for AuthoritySigner {
         request: &[u8],
         terms: &CertificateTerms,
     ) -> Result<String, Box<dyn Error + Send + Sync>> {
-        let CertificateTerms { usages, not_before, not_after } = terms.clone();
-        let terms = Terms { usages, not_before, not_after };
+        let CertificateTerms { usages, not_before, not_after, since } = terms.clone();
+        let terms = Terms { usages, not_before, not_after, since };
         Ok(self.authority.sign_request(request, &terms, &self.random)?)
     }
 }

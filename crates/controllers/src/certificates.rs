@@ -6,7 +6,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use api::certificates::CertificateSigningRequest;
-use api::certificates::certificate_signing_request::{AlternativeNames, Asked, decisions};
+use api::certificates::certificate_signing_request::{
+    AlternativeNames, Asked, NODE_SINCE, decisions,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequestCondition;
 
@@ -30,6 +32,8 @@ pub struct CertificateTerms {
     pub usages: Vec<String>,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
+    /// Of a client of a node: since which revision it is that. Its end is the deletion of its Node.
+    pub since: Option<u64>,
 }
 
 /// The key of an authority, wherever it is.
@@ -43,6 +47,19 @@ pub trait SignCertificate: Send + Sync {
         request: &[u8],
         terms: &CertificateTerms,
     ) -> Result<String, Box<dyn Error + Send + Sync>>;
+}
+
+/// Since when the certificate that is to be signed is one of its node. What is asked for with one is
+/// as old as that: nobody outlives a deletion by asking a moment before it. What is asked for with a
+/// token is as old as the request.
+pub(crate) fn since(request: &CertificateSigningRequest) -> Option<u64> {
+    let signer = request.spec.signer_name.as_str();
+    if !matches!(signer, KUBE_APISERVER_CLIENT_KUBELET | NODE_COMPONENT) {
+        return None;
+    }
+    let of_asker = request.spec.extra.as_ref().and_then(|it| it.get(NODE_SINCE)?.first());
+    let own = request.metadata.resource_version.as_ref();
+    of_asker.or(own).and_then(|it| it.parse().ok())
 }
 
 /// Who signs for which signer; others are left alone.

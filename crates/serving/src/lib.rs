@@ -16,7 +16,7 @@ mod stream;
 
 pub use accept::{Guest, accept};
 pub use body::{Farewell, Patient, Peer};
-pub use https::serve as serve_https;
+pub use https::{Until, serve as serve_https, serve_while_known as serve_https_while_known};
 pub use limits::{Bounds, Limits, STREAMS_DEFAULT, Share, Timeouts};
 pub use meter::{Exchange, Meter, Overdue};
 pub use room::Room;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::Timeouts;
 
@@ -14,8 +14,10 @@ use crate::Timeouts;
 #[derive(Debug)]
 pub struct Meter {
     state: Mutex<State>,
-    /// The room needs its place.
+    /// The room needs its place, or its client is not known any more.
     evicted: CancellationToken,
+    /// The socket is closed, whoever had it last.
+    closed: CancellationToken,
     /// It should end after what is in flight.
     farewell: Notify,
 }
@@ -74,6 +76,7 @@ impl Meter {
         Arc::new(Self {
             state: Mutex::new(state),
             evicted: CancellationToken::new(),
+            closed: CancellationToken::new(),
             farewell: Notify::new(),
         })
     }
@@ -133,9 +136,21 @@ impl Meter {
         self.evicted.cancel();
     }
 
-    #[cfg(test)]
     pub(crate) fn is_evicted(&self) -> bool {
         self.evicted.is_cancelled()
+    }
+
+    /// For whoever holds the socket, wherever that has gone.
+    pub(crate) fn eviction(&self) -> WaitForCancellationFutureOwned {
+        self.evicted.clone().cancelled_owned()
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+    }
+
+    pub(crate) async fn closed(&self) {
+        self.closed.cancelled().await;
     }
 
     pub(crate) async fn evicted(&self) {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::Meter;
 use crate::room::Seat;
@@ -15,12 +16,15 @@ use crate::room::Seat;
 pub struct Stream<S = TcpStream> {
     inner: S,
     meter: Arc<Meter>,
+    /// Wakes whoever waits for bytes: a connection that was upgraded has left its task.
+    eviction: Pin<Box<WaitForCancellationFutureOwned>>,
     _seat: Option<Seat>,
 }
 
 impl<S> Stream<S> {
     pub(crate) fn new(inner: S, meter: Arc<Meter>, seat: Option<Seat>) -> Self {
-        Self { inner, meter, _seat: seat }
+        let eviction = Box::pin(meter.eviction());
+        Self { inner, meter, eviction, _seat: seat }
     }
 
     fn note(&self, written: &Poll<io::Result<usize>>) {
@@ -29,6 +33,16 @@ impl<S> Stream<S> {
             Poll::Ready(Ok(_)) => self.meter.sent(),
             Poll::Pending => self.meter.blocked(),
         }
+    }
+}
+
+fn evicted() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was ended here")
+}
+
+impl<S> Drop for Stream<S> {
+    fn drop(&mut self) {
+        self.meter.close();
     }
 }
 
@@ -46,9 +60,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
+        if self.meter.is_evicted() {
+            return Poll::Ready(Err(evicted()));
+        }
         let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.meter.received();
+        }
+        if read.is_pending() && self.eviction.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(evicted()));
         }
         read
     }
@@ -60,6 +80,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.meter.is_evicted() {
+            return Poll::Ready(Err(evicted()));
+        }
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.note(&written);
         written
@@ -70,6 +93,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.meter.is_evicted() {
+            return Poll::Ready(Err(evicted()));
+        }
         let written = Pin::new(&mut self.inner).poll_write_vectored(cx, slices);
         self.note(&written);
         written

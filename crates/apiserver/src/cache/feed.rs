@@ -15,7 +15,7 @@ use lifecycle::Shutdown;
 
 use super::change::Change;
 use super::tree::Tree;
-use super::{Cache, MASTER_LEASES, RANGES, ROOT, locate, range_of};
+use super::{Cache, DELETED_NODES, MASTER_LEASES, RANGES, ROOT, locate, other_of};
 
 /// How many revisions before the last write are read back at start.
 const RECALL_MAX: u64 = 2_048;
@@ -78,8 +78,8 @@ impl Cache {
             path.is_some_and(|it| it.starts_with(DEFINITIONS.as_bytes()))
         };
         for entry in &all.entries {
-            if let Some(key) = range_of(&entry.key) {
-                self.tell_range(key, Some(entry));
+            if let Some(key) = other_of(&entry.key) {
+                self.tell_other(key, Some(entry));
             }
         }
         // Definitions first: they say what the other keys mean.
@@ -138,8 +138,9 @@ impl Cache {
                 }
             }
         }
-        unknown.remove(MASTER_LEASES);
-        unknown.remove(RANGES);
+        for ours in [DELETED_NODES, MASTER_LEASES, RANGES] {
+            unknown.remove(ours);
+        }
         for (resource, n_keys) in unknown {
             tracing::warn!(resource, n_keys, "the store has keys of a kind that is not served");
         }

@@ -52,6 +52,8 @@ pub(crate) const ROOT: &str = "/registry/";
 pub(crate) const MASTER_LEASES: &str = "masterleases/";
 /// Below the root: what upstream's servers have given out of ranges. Nothing that is served.
 pub(crate) const RANGES: &str = "ranges/";
+/// Below the root: which Nodes were deleted, by name. Nothing that is served.
+pub(crate) const DELETED_NODES: &str = "deletednodes/";
 /// How long a read waits for a revision that this server has not seen yet.
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// As upstream's health check of etcd.
@@ -68,9 +70,10 @@ pub(crate) trait Observer: Send + Sync {
     /// A change of a custom resource.
     fn observe_custom(&self, _resource: &GroupResource, _change: &Change) {}
 
-    /// What is taken of a range, as upstream's servers keep it: its key below the root, and its
-    /// value with the revision that it was written at.
-    fn observe_range(&self, _key: &str, _value: Option<(&Bytes, u64)>) {}
+    /// What is no object, and followed all the same: what is taken of a range, as upstream's servers
+    /// keep it, and Nodes that were deleted. Its key below the root, and its value with the revision
+    /// that it was written at.
+    fn observe_other(&self, _key: &str, _value: Option<(&Bytes, u64)>) {}
 }
 
 pub struct Cache {
@@ -203,10 +206,10 @@ impl Cache {
         }
     }
 
-    fn tell_range(&self, key: &str, entry: Option<&KeyValue>) {
+    fn tell_other(&self, key: &str, entry: Option<&KeyValue>) {
         let value = entry.map(|it| (&it.value, it.mod_revision.0));
         for observer in self.observers.get().into_iter().flatten() {
-            observer.observe_range(key, value);
+            observer.observe_other(key, value);
         }
     }
 
@@ -223,8 +226,8 @@ impl Cache {
         let mut touched: Vec<Touched<'_>> = Vec::with_capacity(1);
         for event in transaction {
             let Some((prefix, kind, path)) = locate(&kinds, &event.key) else {
-                if let Some(key) = range_of(&event.key) {
-                    self.tell_range(key, event.value.as_ref());
+                if let Some(key) = other_of(&event.key) {
+                    self.tell_other(key, event.value.as_ref());
                 }
                 continue;
             };
@@ -534,10 +537,10 @@ fn locate<'a, 'b>(
     kinds.locate(std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?)
 }
 
-/// The key of a range, below the root.
-fn range_of(key: &[u8]) -> Option<&str> {
+/// The key of what is no object and followed all the same, below the root.
+fn other_of(key: &[u8]) -> Option<&str> {
     let key = std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?;
-    key.starts_with(RANGES).then_some(key)
+    [RANGES, DELETED_NODES].iter().any(|it| key.starts_with(it)).then_some(key)
 }
 
 fn no_answer() -> ApiError {

@@ -13,6 +13,7 @@ mod pace;
 pub(crate) mod path;
 pub(crate) mod plain;
 pub(crate) mod query;
+mod reach;
 mod respond;
 mod route;
 mod sent;
@@ -32,7 +33,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use lifecycle::Tasks;
 use rustls::pki_types::CertificateDer;
-use serving::{Bounds, Share};
+use serving::{Bounds, Share, Until};
 use tokio::net::TcpListener;
 
 use crate::pipeline::Core;
@@ -53,13 +54,19 @@ pub(crate) fn serve(
     let core = core.clone();
     // Whom the certificate of a connection names: read once, however many requests come over it.
     let trust = core.config.front_proxy.trust.clone();
-    let identify = move |chain: &[CertificateDer<'_>]| match &trust {
-        Some(trust) => trust.identify(chain),
-        None => ClientCertificate::of_connection(chain),
+    let deleted_nodes = core.deleted_nodes.clone();
+    let identify = move |chain: &[CertificateDer<'_>]| {
+        let certificate = match &trust {
+            Some(trust) => trust.identify(chain),
+            None => ClientCertificate::of_connection(chain),
+        };
+        let of_node = certificate.clone().filter(|it| it.of_node().is_some());
+        let until = of_node.map(|it| -> Until { Box::pin(deleted_nodes.clone().wait(it)) });
+        (certificate, until)
     };
     let bounds = Bounds { share: SHARE, streams: core.config.streams_per_connection };
-    serving::serve_https(listener, tls, bounds, tasks, identify, move |client, request| {
-        answer(core.clone(), client, request)
+    serving::serve_https_while_known(listener, tls, bounds, tasks, identify, move |client, it| {
+        answer(core.clone(), client, it)
     });
 }
 

@@ -24,7 +24,7 @@ use super::path::{self, ResourcePath};
 use super::query::Query;
 use super::respond::{self, Wish};
 use super::table::Include;
-use super::{Body, body, explained, history, plain, status, table, watch, websocket};
+use super::{Body, body, explained, history, plain, reach, status, table, watch, websocket};
 use crate::faults;
 use crate::flow::{self, Class};
 use crate::metrics::{About, Recording};
@@ -198,6 +198,9 @@ async fn about_no_resource(
         return Err(pipeline::method_not_allowed());
     }
     let query = Query::parse(head.uri.query());
+    if url_path == reach::PATH {
+        return reach::answer(head, &query).await;
+    }
     let answer = plain::answer(core, url_path, &query, &head.headers).await;
     if let Some(answer) = answer {
         return Ok(answer);

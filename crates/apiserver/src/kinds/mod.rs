@@ -32,6 +32,7 @@ pub(crate) use admission_policy::FromCache as ParametersFromCache;
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
 pub(crate) use namespace::plan as plan_namespaces;
+pub(crate) use node::DeletedNodes;
 pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
@@ -59,6 +60,7 @@ pub(crate) struct Needs<'a> {
     pub(crate) rbac: &'a Arc<Rbac>,
     pub(crate) issuer: TokenIssuer,
     pub(crate) legacy_tokens: LegacyTokens,
+    pub(crate) deleted_nodes: &'a Arc<DeletedNodes>,
     pub(crate) webhooks: &'a Arc<Webhooks>,
     pub(crate) policies: &'a Arc<Policies>,
     pub(crate) conversions: Conversions,
@@ -68,7 +70,7 @@ pub(crate) struct Needs<'a> {
 /// Every kind that has hooks.
 pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
     let Needs { config, world, registry, cache, rbac, issuer, legacy_tokens, .. } = needs;
-    let Needs { webhooks, policies, conversions, metrics, .. } = needs;
+    let Needs { webhooks, policies, conversions, metrics, deleted_nodes, .. } = needs;
     let kubelets = Arc::new(Kubelets::new(config.kubelet_tls.clone()));
     let (cidrs, ports) = (config.service_cidrs.clone(), config.node_port_range.clone());
     let mut all: Vec<Arc<dyn Hooks>> = vec![
@@ -89,7 +91,7 @@ pub(crate) fn all(needs: Needs<'_>) -> Vec<Arc<dyn Hooks>> {
         Arc::new(horizontal_pod_autoscaler::Autoscalers),
         Arc::new(limit_range::LimitRanges),
         Arc::new(namespace::Namespaces::default()),
-        Arc::new(node::Nodes::new(kubelets.clone())),
+        Arc::new(node::Nodes::new(kubelets.clone(), deleted_nodes.clone())),
         Arc::new(persistent_volume::PersistentVolumes),
         Arc::new(pod::Bindings),
         Arc::new(pod::Pods::new(kubelets.clone())),

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::documents::Documents;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
+use crate::kinds::DeletedNodes;
 use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
@@ -39,6 +40,7 @@ pub struct Core {
     pub(crate) aggregator: Arc<dyn Aggregator>,
     pub(crate) keys: Vec<VerifyingKey>,
     pub(crate) legacy_tokens: LegacyTokens,
+    pub(crate) deleted_nodes: Arc<DeletedNodes>,
     pub(crate) readiness: Readiness,
     pub(crate) flow: Flow,
     pub(crate) heavy: Heavy,

@@ -44,8 +44,8 @@ pub(crate) trait Hooks: Send + Sync {
     /// Told of every change of a custom resource: whatever it is called, it is none of the above.
     fn observe_custom(&self, _resource: &GroupResource, _change: &Change) {}
 
-    /// Told of what upstream's servers have given out of a range, see `Observer`.
-    fn observe_range(&self, _key: &str, _value: Option<(&Bytes, u64)>) {}
+    /// Told of what is no object and followed all the same, see `Observer`.
+    fn observe_other(&self, _key: &str, _value: Option<(&Bytes, u64)>) {}
 
     /// What goes on beside requests.
     fn spawn(self: Arc<Self>, _core: &Arc<Core>) {}
@@ -261,9 +261,9 @@ impl Observer for HookSet {
         }
     }
 
-    fn observe_range(&self, key: &str, value: Option<(&Bytes, u64)>) {
+    fn observe_other(&self, key: &str, value: Option<(&Bytes, u64)>) {
         for hooks in &self.all {
-            hooks.observe_range(key, value);
+            hooks.observe_other(key, value);
         }
     }
 }

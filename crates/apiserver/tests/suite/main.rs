@@ -30,6 +30,7 @@ mod jobs;
 mod kubernetes_service;
 mod limits;
 mod list_and_watch;
+mod nodes;
 mod policies;
 mod preconditions;
 mod published;

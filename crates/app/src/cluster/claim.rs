@@ -34,6 +34,12 @@ pub(crate) fn claim(data_dir: &Path, wishes: &Wishes) -> Result<Claim> {
     Ok(Claim { cluster, data, listener })
 }
 
+/// What [`claim_node`] would give. Nothing is made.
+pub(crate) fn plan_node(data_dir: &Path, wishes: &Wishes) -> Result<Cluster> {
+    data_dir::validate(data_dir)?;
+    plan(&Registry::of_this_user(), data_dir, wishes)
+}
+
 /// The same for a machine that becomes a node of a cluster elsewhere: nobody listens here for clients.
 pub(crate) fn claim_node(data_dir: &Path, wishes: &Wishes) -> Result<(Cluster, DataDir)> {
     data_dir::validate(data_dir)?;

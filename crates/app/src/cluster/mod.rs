@@ -26,7 +26,7 @@ use crate::data_dir::write_private;
 #[cfg(test)]
 pub(crate) use choice::tests::cluster as sample;
 pub(crate) use choice::{ContainerRuntime, NodeWishes, Wishes, node_addresses};
-pub(crate) use claim::{Claim, claim, claim_node, listen};
+pub(crate) use claim::{Claim, claim, claim_node, listen, plan_node};
 pub(crate) use local::{LocalNode, LocalNodes, switch_group};
 pub(crate) use name::Name;
 pub(crate) use neighborhood::process_in_namespace_of;

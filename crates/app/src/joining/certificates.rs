@@ -16,7 +16,7 @@ use lifecycle::{Shutdown, Tasks};
 use stdx::{Backoff, World};
 
 use super::request::ask;
-use crate::pki_files::{read_pair, write_pair};
+use crate::pki_files::{read_pair, remove_pair, write_pair};
 
 /// Signers begin certificates this much before they sign them: clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
@@ -37,6 +37,13 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
+    /// What runs on a node beside its kubelet.
+    pub(crate) const COMPONENTS: [Self; 3] = [
+        Self::Component("kube-proxy", crate::node::PROXY),
+        Self::Component("coredns", crate::node::DNS),
+        Self::Component("xebec-network", crate::node::NETWORK),
+    ];
+
     pub(crate) fn file(&self) -> &'static str {
         match self {
             Self::Kubelet => "kubelet-client",
@@ -98,6 +105,11 @@ impl Credentials {
 
     pub(crate) fn save(&self, purpose: &Purpose, identity: &Identity) -> Result<()> {
         write_pair(&self.folder, purpose.file(), identity)
+    }
+
+    /// For a node that is somebody else from now on.
+    pub(crate) fn forget(&self, purpose: &Purpose) -> Result<()> {
+        remove_pair(&self.folder, purpose.file())
     }
 
     /// `None`: there is none, or it holds no more.

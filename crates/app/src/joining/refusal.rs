@@ -1,5 +1,7 @@
 //! Why a machine does not become a node: in words that say what to do about it.
 
+use std::net::IpAddr;
+
 use client::FetchError;
 
 use super::Place;
@@ -59,6 +61,16 @@ pub(crate) enum Refusal {
         "the API server does not let the token {id} in any more: it has expired or was deleted; make another with `xebec token create`"
     )]
     TokenRefused { id: String },
+    #[error(
+        "the API server at {place} gets no connection to this machine at {address} TCP port {port} ({why}), which it needs for logs, commands and \
+             usage: a firewall here (inbound here) or on the way from there blocks it; open the port, or choose another with --kubelet-port"
+    )]
+    KubeletBlocked { place: Place, address: IpAddr, port: u16, why: String },
+    #[error(
+        "the cluster at {0} does not let this node in any more: its Node was deleted, or the cluster has another authority; join again with a \
+             new token, `xebec join TOKEN@{0}`"
+    )]
+    ShutOut(Place),
     #[error(
         "nobody has approved and signed the certificate of {what} within {seconds} s: look at `kubectl get csr {request}`"
     )]

@@ -103,6 +103,20 @@ pub(crate) fn read_pair(folder: &Path, name: &str) -> Result<Option<Identity>> {
     Ok(Some(Identity { certificate_pem: read(&certificate)?, private_key_pem: read(&key)? }))
 }
 
+/// One that is not there is no error.
+pub(crate) fn remove_pair(folder: &Path, name: &str) -> Result<()> {
+    for ending in ["crt", "key"] {
+        let path = folder.join(format!("{name}.{ending}"));
+        match fs::remove_file(&path) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                return Err(err).with_context(|| format!("removing {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The key first: a certificate without its key would be taken for a whole pair.
 pub(crate) fn write_pair(folder: &Path, name: &str, identity: &Identity) -> Result<()> {
     for (ending, content) in

@@ -18,7 +18,7 @@ use lifecycle::Tasks;
 use stdx::World;
 
 use self::leaf::{Cabinet, Leaf, Purpose};
-pub(crate) use self::leaf::{read_pair, write_pair};
+pub(crate) use self::leaf::{read_pair, remove_pair, write_pair};
 use crate::data_dir::{make_private, write_private};
 use crate::server_names::Subjects;
 

@@ -74,28 +74,50 @@ fn pods_of_both_nodes_reach_each_other_and_policies_hold_on_both() {
     until("here", "there", true);
 }
 
+/// Of the kubelet as client and as server, and of what runs beside it.
+const CERTIFICATES: [&str; 5] =
+    ["kubelet-client", "kubelet", "kube-proxy", "coredns", "xebec-network"];
+
 #[test]
-fn certificates_are_renewed_while_the_node_runs() {
+fn all_certificates_are_renewed_while_the_node_runs() {
     let Some(mut machine) = Machine::beside(&["--cluster-signing-duration", "30s"]) else {
         return;
     };
     let target = machine.target();
     machine.join(&[&target]);
     machine.run_pod("web");
-    let file = machine.data().join("pki/kubelet-client.crt");
-    let certificate = || std::fs::read_to_string(&file).unwrap();
-    // The one that it came with has ended when there was one more after the next.
+    let read = |name: &str| {
+        std::fs::read_to_string(machine.data().join(format!("pki/{name}.crt"))).unwrap()
+    };
+    // Those that it came with have ended when there was one more after the next.
     for _ in 0..2 {
-        let before = certificate();
+        let before = CERTIFICATES.map(read);
         let is_renewed = (0..600).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(100));
-            certificate() != before
+            CERTIFICATES.iter().zip(&before).all(|(name, before)| read(name) != *before)
         });
         assert!(is_renewed, "{}", machine.log());
     }
+    // The kubelet is a client and is called; what came since then has reached the others.
     logs_and_commands_work(&machine, "web");
     machine.run_pod("late");
     logs_and_commands_work(&machine, "late");
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: late}, \
+                   spec: {selector: {app: late}, ports: [{port: 80, targetPort: 8080}]}}";
+    machine.cluster.apply("service.yaml", service);
+    let until = |expected: bool| {
+        let words = ["exec", "web", "--", "get", "--timeout", "1", "http://late/"];
+        let is_so = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            machine.cluster.run(&words).is_ok == expected
+        });
+        assert!(is_so, "{expected}: {}{}", machine.cluster.state(), machine.log());
+    };
+    until(true);
+    let policy = "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: late}, \
+                  spec: {podSelector: {matchLabels: {app: late}}}}";
+    machine.cluster.apply("policy.yaml", policy);
+    until(false);
 }
 
 #[test]

@@ -11,9 +11,11 @@ mod carried;
 #[path = "../node/cluster.rs"]
 #[expect(dead_code, reason = "shared with the node tests, which use all of it")]
 mod cluster;
+mod deleted;
 #[path = "../node/host.rs"]
 #[expect(dead_code, reason = "shared with the node tests, which use all of it")]
 mod host;
+mod impostor;
 mod joined;
 
 mod life;

@@ -7,7 +7,7 @@ use crate::joined::{Machine, NAME};
 
 impl Machine {
     /// kubectl as somebody else, to the same server.
-    fn as_somebody(&self, words: &[&str], credential: &[&str]) -> Ran {
+    pub(crate) fn as_somebody(&self, words: &[&str], credential: &[&str]) -> Ran {
         let ca = self.cluster.path("data/pki/ca.crt").display().to_string();
         let own = ["--server", "https://192.0.2.1:6443", "--certificate-authority", &ca];
         let mut command = self.cluster.command(&[words, &own, credential].concat());

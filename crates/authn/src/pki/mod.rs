@@ -9,6 +9,7 @@ mod pod_key;
 mod requested;
 mod rotating;
 mod service_account_key;
+pub(crate) mod since;
 mod tls;
 mod verifying_key;
 mod wanted;

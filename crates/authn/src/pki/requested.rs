@@ -17,7 +17,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use x509_parser::x509::X509Name;
 
 use super::der::{self, named_bits, sequence, value};
-use super::{Authority, Error};
+use super::{Authority, Error, since};
 
 /// What the authority says of a certificate.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Terms {
     pub usages: Vec<String>,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
+    /// Of a certificate of a node: since which revision of the store it is that.
+    pub since: Option<u64>,
 }
 
 /// Bit of the extension, by name. `signing` is an older word.
@@ -205,6 +207,7 @@ fn extensions(
         let write = if has_subject { extension } else { critical };
         all.push(write(SUBJECT_ALTERNATIVE_NAME, &names));
     }
+    all.extend(terms.since.map(|it| extension(since::ID, &since::write(it))));
     Ok(sequence(all))
 }
 
@@ -260,6 +263,7 @@ mod tests {
             usages: usages.iter().map(|it| (*it).to_owned()).collect(),
             not_before: Timestamp::from_second(1_767_225_600).unwrap(),
             not_after: Timestamp::from_second(end).unwrap(),
+            since: Some(0x1234_5678_9abc),
         };
         let der = &pem::blocks(request)[0].bytes;
         let certificate = authority.sign_request(der, &terms, &Random::from_seed(2)).unwrap();
@@ -283,6 +287,7 @@ mod tests {
             assert!(usages.client_auth && !usages.server_auth);
             let usages = certificate.key_usage().unwrap().unwrap().value;
             assert!(usages.digital_signature() && !usages.key_encipherment());
+            assert_eq!(super::since::read(&certificate), Some(0x1234_5678_9abc));
         }
     }
 
@@ -299,7 +304,12 @@ mod tests {
     #[test]
     fn usages_that_nobody_knows_are_refused() {
         let now = Timestamp::from_second(0).unwrap();
-        let terms = Terms { usages: vec!["fishing".to_owned()], not_before: now, not_after: now };
+        let terms = Terms {
+            usages: vec!["fishing".to_owned()],
+            not_before: now,
+            not_after: now,
+            since: None,
+        };
         let der = &pem::blocks(REQUESTS[0])[0].bytes;
         let refused = authority().sign_request(der, &terms, &Random::from_seed(1));
         assert_eq!(refused.unwrap_err().to_string(), r#"unrecognized usage values: ["fishing"]"#);

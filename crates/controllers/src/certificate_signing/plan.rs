@@ -8,7 +8,7 @@ use api::certificates::certificate_signing_request::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use crate::certificates::{CertificateTerms, check, has, is_issued, usages};
+use crate::certificates::{CertificateTerms, check, has, is_issued, since, usages};
 
 /// Clocks of other machines may be behind.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
@@ -52,6 +52,7 @@ pub(super) fn plan(
         usages: usages(request).to_vec(),
         not_before: now.checked_sub(BACKDATE).unwrap_or(now),
         not_after: end.unwrap_or(Timestamp::MAX),
+        since: since(request),
     })
 }
 

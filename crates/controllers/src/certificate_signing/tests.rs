@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::certificates::CertificateSigningRequest;
+use api::certificates::certificate_signing_request::NODE_SINCE;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -119,8 +120,29 @@ fn each_signer_takes_what_it_takes() {
 }
 
 #[test]
+fn a_client_of_a_node_is_as_old_as_who_asked_for_it() {
+    let check = |signer: &str, extra: Option<&str>, expected: Option<u64>| {
+        let mut request = request(signer, "digital signature,client auth", "Approved", None);
+        request.metadata.resource_version = Some("70".to_owned());
+        request.spec.extra = extra.map(|it| [(NODE_SINCE.to_owned(), vec![it.to_owned()])].into());
+        let Action::Sign(terms) = plan(&request, YEAR, at(10_000_000)) else {
+            panic!("not signed");
+        };
+        assert_eq!(terms.since, expected, "{signer} {extra:?}");
+    };
+    check(KUBE_APISERVER_CLIENT_KUBELET, None, Some(70));
+    check(KUBE_APISERVER_CLIENT_KUBELET, Some("7"), Some(7));
+    check(KUBE_APISERVER_CLIENT, Some("7"), None);
+}
+
+#[test]
 fn nothing_holds_for_longer_than_the_authority() {
-    let wish = || CertificateTerms { usages: Vec::new(), not_before: at(700), not_after: at(2000) };
+    let wish = || CertificateTerms {
+        usages: Vec::new(),
+        not_before: at(700),
+        not_after: at(2000),
+        since: None,
+    };
     let end = |authority: i64| {
         let terms = terms(wish(), at(authority), at(1000));
         terms

@@ -42,6 +42,9 @@ const RESETS_OURS_MAX: usize = 256;
 const PING_INTERVAL: Duration = Duration::from_secs(60);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// When a client is not known any more.
+pub type Until = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves until shutdown. `identify` gets the certificates of each connection, which TLS has
 /// verified: the client's own first, none of a client without; `answer` gets what it made of them,
 /// and the request.
@@ -55,6 +58,29 @@ pub fn serve<P, I, F, R, B>(
 ) where
     P: Clone + Send + Sync + 'static,
     I: Fn(&[CertificateDer<'_>]) -> P + Clone + Send + Sync + 'static,
+    F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static,
+{
+    let identify = move |chain: &[CertificateDer<'_>]| (identify(chain), None);
+    serve_while_known(listener, tls, bounds, tasks, identify, answer);
+}
+
+/// The same for clients that may cease to be known: then their connections end at once, with
+/// everything on them.
+pub fn serve_while_known<P, I, F, R, B>(
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+    bounds: impl Into<Bounds>,
+    tasks: &Tasks,
+    identify: I,
+    answer: F,
+) where
+    P: Clone + Send + Sync + 'static,
+    I: Fn(&[CertificateDer<'_>]) -> (P, Option<Until>) + Clone + Send + Sync + 'static,
     F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
@@ -123,7 +149,7 @@ pub(crate) struct Server<I, F> {
 impl<P, I, F, R, B> Server<I, F>
 where
     P: Clone + Send + Sync + 'static,
-    I: Fn(&[CertificateDer<'_>]) -> P + Clone + Send + Sync + 'static,
+    I: Fn(&[CertificateDer<'_>]) -> (P, Option<Until>) + Clone + Send + Sync + 'static,
     F: Fn(P, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
     R: Future<Output = Response<B>> + Send + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
@@ -147,7 +173,20 @@ where
         };
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         meter.greeted(!is_http2);
-        let service = service_fn(self.service(&stream, Peer(address), &meter));
+        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let (client, until) = (self.identify)(certificates);
+        if let Some(until) = until {
+            let meter = meter.clone();
+            self.tasks.spawn("known-client", |shutdown| async move {
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => {}
+                    () = meter.closed() => {}
+                    () = until => meter.evict(),
+                }
+            });
+        }
+        let service = service_fn(self.service(client, Peer(address), &meter));
         let builder = builder(is_http2, self.streams, Streams(self.tasks.clone()));
         let stream = TokioIo::new(Gathered::new(stream, is_http2));
         let connection = builder.serve_connection_with_upgrades(stream, service);
@@ -192,13 +231,12 @@ where
 
     /// Requests with what the connection's certificate proves, counted until their answer is handed
     /// over.
-    fn service<S>(
+    fn service(
         &self,
-        stream: &TlsStream<Stream<S>>,
+        client: P,
         peer: Peer,
         meter: &Arc<Meter>,
-    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, I, F, R, B, S> {
-        let client = (self.identify)(stream.get_ref().1.peer_certificates().unwrap_or_default());
+    ) -> impl Fn(Request<Incoming>) -> Answered<B> + use<P, I, F, R, B> {
         let (answer, meter) = (self.answer.clone(), meter.clone());
         move |mut request| {
             let exchange = meter.begin();

@@ -12,10 +12,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use lifecycle::Tasks;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::{Server, with_protocols};
+use super::{Server, Until, with_protocols};
 use crate::{Farewell, Guest, Meter, Patient, STREAMS_DEFAULT, Stream, Timeouts};
 
 type TestBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
@@ -47,6 +48,8 @@ struct Site {
     connector: TlsConnector,
     tasks: Tasks,
     streams: u32,
+    /// Told when clients are not known any more.
+    until: Arc<Notify>,
 }
 
 impl Site {
@@ -66,6 +69,7 @@ impl Site {
             connector: TlsConnector::from(Arc::new(client)),
             tasks: Tasks::new(),
             streams: STREAMS_DEFAULT,
+            until: Arc::default(),
         }
     }
 
@@ -75,12 +79,16 @@ impl Site {
         let (meter, acceptor) = (Meter::new(), self.acceptor.clone());
         let stream = Stream::new(far, meter.clone(), None);
         let guest = Guest { stream, address: ([192, 0, 2, 1], 1).into(), meter };
+        let until = self.until.clone();
         let server = Server {
             timeouts: Timeouts::HTTPS,
             streams: self.streams,
             tasks: self.tasks.clone(),
             refusals: Arc::default(),
-            identify: |_: &[CertificateDer<'_>]| (),
+            identify: move |_: &[CertificateDer<'_>]| {
+                let until = until.clone();
+                ((), Some(Box::pin(async move { until.notified().await }) as Until))
+            },
             answer,
         };
         self.tasks.spawn("connection", |shutdown| server.run(acceptor, guest, shutdown));
@@ -190,6 +198,35 @@ async fn a_watch_is_a_request_and_stays() {
     assert!(tokio::time::timeout(hour, &mut closed).await.is_err());
     drop(watch);
     assert_eq!(closed.await.unwrap(), 3_690);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_known_any_more_is_closed_at_once() {
+    let site = Site::new(b"http/1.1");
+    let mut client = site.connect().await;
+    client.write_all(raw("/watch").as_bytes()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(60), client.read_u8()).await.unwrap().is_ok());
+    site.until.notify_waiters();
+    assert_eq!(read_to_end(&mut client).await.0, 0);
+    let site = Site::new(b"h2");
+    let (mut sender, closed) = site.http2().await;
+    let watch = sender.send_request(get("/watch")).await.unwrap();
+    site.until.notify_waiters();
+    assert_eq!(closed.await.unwrap(), 0);
+    assert!(watch.into_body().collect().await.is_err());
+}
+
+/// Whoever has it after an upgrade.
+#[tokio::test(start_paused = true)]
+async fn a_socket_that_is_ended_here_wakes_its_reader_and_a_closed_one_is_seen() {
+    let (_near, far) = tokio::io::duplex(64);
+    let meter = Meter::new();
+    let mut stream = Stream::new(far, meter.clone(), None);
+    let (read, ()) = tokio::join!(stream.read_u8(), async { meter.evict() });
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionAborted);
+    assert!(stream.write_u8(1).await.is_err());
+    drop(stream);
+    meter.closed().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,6 +22,9 @@ pub use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 
 /// The subresource that approves and denies.
 pub const APPROVAL: &str = "approval";
+/// In `spec.extra` of requests that were made with a certificate of a node: since which revision it
+/// is one of that node.
+pub const NODE_SINCE: &str = "xebec.local/node-since";
 
 impl Resource for CertificateSigningRequest {
     codec!();

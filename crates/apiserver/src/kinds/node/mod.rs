@@ -1,13 +1,19 @@
 //! Nodes are reached through the API: their kubelet, or another port of theirs
 //! (`nodes/[https:]name[:port]/proxy/path`).
 
+mod deleted;
+
 use std::sync::Arc;
 
-use api::Dynamic;
 use api::core::Node;
+use api::{ApiObject, Dynamic, Kind};
 use apimachinery::ApiError;
+use bytes::Bytes;
 use http::Response;
+use kvstore::{Compare, Op};
 
+pub(crate) use self::deleted::DeletedNodes;
+use crate::cache::ObjectPath;
 use crate::kubelets::{self, Kubelets, refuse_simulated};
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Exchange, Hooks, Of, StreamBody, Streaming};
@@ -15,11 +21,12 @@ use crate::proxy::{self, Named, Target};
 
 pub(crate) struct Nodes {
     kubelets: Arc<Kubelets>,
+    deleted: Arc<DeletedNodes>,
 }
 
 impl Nodes {
-    pub(crate) fn new(kubelets: Arc<Kubelets>) -> Self {
-        Self { kubelets }
+    pub(crate) fn new(kubelets: Arc<Kubelets>, deleted: Arc<DeletedNodes>) -> Self {
+        Self { kubelets, deleted }
     }
 
     async fn connect(
@@ -52,6 +59,26 @@ impl Nodes {
 impl Hooks for Nodes {
     fn of(&self) -> &'static [Of] {
         &[("", "nodes")]
+    }
+
+    fn observe_other(&self, key: &str, value: Option<(&Bytes, u64)>) {
+        self.deleted.follow(key, value);
+    }
+
+    fn spawn(self: Arc<Self>, core: &Arc<Core>) {
+        let (deleted, its) = (self.deleted.clone(), core.clone());
+        core.tasks.spawn("deleted-nodes", |shutdown| deleted.run(its, shutdown));
+    }
+
+    fn beside(
+        &self,
+        core: &Core,
+        _kind: &dyn Kind,
+        path: &ObjectPath,
+        new: Option<&dyn ApiObject>,
+    ) -> Vec<(Option<Compare>, Op)> {
+        let removed = new.is_none().then(|| deleted::put(path.as_str(), core.world.clock.now()));
+        removed.map(|it| (None, it)).into_iter().collect()
     }
 
     fn stream_options(&self, exchange: &Exchange) -> Result<Option<Dynamic>, ApiError> {

@@ -65,7 +65,7 @@ impl Hooks for Addresses {
         }
     }
 
-    fn observe_range(&self, key: &str, value: Option<(&Bytes, u64)>) {
+    fn observe_other(&self, key: &str, value: Option<(&Bytes, u64)>) {
         if key == node_port_range::KEY {
             self.allocator.follow_kept(value);
         }

@@ -20,7 +20,7 @@ use crate::harness::{self, Harness};
 
 pub(crate) struct Site {
     pub(crate) harness: Harness,
-    authority: Authority,
+    pub(crate) authority: Authority,
     address: SocketAddr,
 }
 

@@ -81,6 +81,11 @@ impl Flags {
         self.token_file.as_ref().is_some_and(|it| it.as_os_str() == "-")
     }
 
+    /// Whether there is one, wherever that is from.
+    pub(super) fn has_token(&self, target: &Target) -> bool {
+        target.token.is_some() || self.token_file.is_some()
+    }
+
     /// With its pin, wherever that is from.
     pub(super) fn token(&self, target: &Target) -> Result<JoinToken> {
         let in_file = self.token_file.as_ref().map(|path| self.read(path)).transpose()?;

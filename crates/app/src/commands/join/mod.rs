@@ -18,7 +18,7 @@ use stdx::World;
 
 use super::access::block_on;
 use super::next_steps;
-use crate::cluster::{Cluster, Joined, NodeWishes, Registry, Wishes, claim_node};
+use crate::cluster::{Cluster, Joined, NodeWishes, Registry, Wishes, claim_node, plan_node};
 use crate::data_dir::{self, DataDir};
 use crate::detach::{self, Parent};
 use crate::joining::{Credentials, Purpose};
@@ -65,8 +65,8 @@ fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
         "this machine has no way to the world, and so no address that others reach it at: give --node-ip"
     );
     let kept = Cluster::load(&directory)?;
-    let is_in = |it: &Cluster| has_certificate(&directory, it);
-    if let Some(kept) = kept.as_ref().filter(|it| it.joined.is_some() && is_in(it)) {
+    let is_in = |it: &&Cluster| it.joined.is_some() && is_in(flags, &directory, it);
+    if let Some(kept) = kept.as_ref().filter(is_in) {
         let mut joins = kept.joined.clone();
         if let (Some(joined), Some(target)) = (&mut joins, &flags.target) {
             joined.server = target.place.to_string();
@@ -87,17 +87,27 @@ fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
         enter::enter(&target.place, &token, &name, &given, &World::system(), tasks).await
     })?;
     let joins = Some(Joined::at(&target.place.to_string()));
-    let (cluster, data) = claim_node(&directory, &wishes(flags, joins, Some(&entered)))?;
+    let wishes = wishes(flags, joins, Some(&entered));
+    let planned = plan_node(&directory, &wishes)?;
+    block_on(async |tasks| entered.check_reach(&planned, &World::system(), tasks).await)?;
+    let (cluster, data) = claim_node(&directory, &wishes)?;
     entered.save(&data, &name)?;
     Ok((cluster, data))
 }
 
-/// Whether the cluster still knows this machine by what it has.
-fn has_certificate(directory: &Path, cluster: &Cluster) -> bool {
+/// Whether this machine is a node already, by what it has: with a token that is not needed, the cluster
+/// is asked, which may have deleted the Node.
+fn is_in(flags: &Flags, directory: &Path, cluster: &Cluster) -> bool {
     let Some(node) = &cluster.node else { return false };
-    let folder = directory.join("pki");
-    let credentials = Credentials { folder, node: node.name.clone(), world: World::system() };
-    matches!(credentials.load(&Purpose::Kubelet), Ok(Some(_)))
+    let (folder, world) = (directory.join("pki"), World::system());
+    let credentials = Credentials { folder, node: node.name.clone(), world: world.clone() };
+    let Ok(Some(identity)) = credentials.load(&Purpose::Kubelet) else { return false };
+    let Some(target) = flags.target.as_ref().filter(|it| flags.has_token(it)) else { return true };
+    let Ok(ca_pem) = read(&directory.join("pki").join(AUTHORITY)) else { return true };
+    let asked = block_on(async |tasks| {
+        enter::is_shut_out(&identity, (&target.place, &ca_pem), &world, tasks).await
+    });
+    !asked.unwrap_or(false)
 }
 
 /// The one that was given, else where the cluster of that name is or would be.
@@ -136,9 +146,11 @@ fn wishes(flags: &Flags, joins: Option<Joined>, entered: Option<&Entered>) -> Wi
     }
 }
 
-/// Files of what the machine has joined with.
+/// Whom the machine has joined, below `pki`.
+const AUTHORITY: &str = "ca.crt";
+
 fn authority(data: &DataDir) -> PathBuf {
-    data.pki().join("ca.crt")
+    data.pki().join(AUTHORITY)
 }
 
 fn read(path: &Path) -> Result<String> {

@@ -18,7 +18,9 @@ use super::record::Record;
 use crate::cluster::{Cluster, Node};
 use crate::control_plane;
 use crate::data_dir::DataDir;
-use crate::joining::{Credentials, Kept, Place, Purpose, check_version, follow_servers};
+use crate::joining::{
+    Credentials, Kept, Place, Purpose, Refusal, check_version, follow_servers, is_unauthorized,
+};
 use crate::node::{self, Clients};
 use crate::progress::{Progress, say};
 use crate::serve;
@@ -56,12 +58,6 @@ impl Connecting<'_> {
     }
 }
 
-const COMPONENTS: [Purpose; 3] = [
-    Purpose::Component("kube-proxy", node::PROXY),
-    Purpose::Component("coredns", node::DNS),
-    Purpose::Component("xebec-network", node::NETWORK),
-];
-
 pub(super) async fn start(
     flags: &Flags,
     cluster: Cluster,
@@ -90,6 +86,9 @@ pub(super) async fn start(
     let kubelet = credentials.keep(Purpose::Kubelet, &identity)?;
     let (https, client) = connecting.connect(&kubelet, "kubelet")?;
     let is_known = check_version(&client, &place).await;
+    if is_known.as_ref().is_err_and(is_unauthorized) {
+        return Err(Refusal::ShutOut(place).into());
+    }
     let clients = components(&credentials, &connecting, &client, tasks).await?;
     credentials.renew(kubelet, &client, vec![https], tasks);
     let record = Record::new(cluster.clone(), data);
@@ -162,7 +161,7 @@ async fn components(
     kubelet: &Client,
     tasks: &Tasks,
 ) -> Result<Clients> {
-    let [proxy, dns, network] = COMPONENTS.map(|it| async move {
+    let [proxy, dns, network] = Purpose::COMPONENTS.map(|it| async move {
         let name = it.file();
         let kept = credentials.load_or_ask(kubelet, it).await?;
         let (https, client) = connecting.connect(&kept, name)?;
