@@ -190,7 +190,8 @@ impl Server {
         let rbac = Arc::new(Rbac::new());
         let legacy_tokens = LegacyTokens::default();
         let (notices, blocked) = webhooks::notices();
-        let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
+        let services = Arc::new(webhooks::Services::new(&cache));
+        let caller = Caller::new(&tasks, &world.random, services, &metrics);
         let told = &config.admission_configuration;
         let webhooks = Webhooks::new(caller.clone(), &world, &metrics, Arc::new(notices), told);
         let webhooks = Arc::new(webhooks.map_err(Error::Admission)?);
@@ -208,7 +209,8 @@ impl Server {
             conversions: Conversions::new(caller, &world.random, &metrics),
             metrics: &metrics,
         })));
-        let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
+        let identity = config.front_proxy.identity.clone();
+        let aggregated = Arc::new(Aggregated::new(identity, &metrics));
         let aggregation = Aggregation::shared(&aggregated, &registry, (&world, &metrics));
         cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
         load(&cache, &tasks).await?;

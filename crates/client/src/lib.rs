@@ -4,6 +4,7 @@
 //! authentication, authorization and admission), without sockets or encoding.
 
 mod api;
+mod deprecated;
 mod fetch;
 pub mod hooks;
 pub mod https;
@@ -11,13 +12,16 @@ pub mod kubeconfig;
 mod request;
 pub mod reviews;
 mod transport;
+mod trust;
 mod unverified;
 
 pub use api::{Api, Client, DynamicApi, Written};
+pub use deprecated::{Deprecated, Flaws};
 pub use fetch::{FetchError, Fetched, fetch_unverified};
 pub use request::{
     DeleteOptions, ListOptions, PatchKind, Payload, Preconditions, Propagation, Request, Verb,
     WriteOptions,
 };
 pub use transport::{Discovered, List, Reply, Transport, WatchEvent, WatchEventKind, WatchStream};
-pub use unverified::{unverified_tls, unverified_tls_as};
+pub use trust::{Trust, TrustError};
+pub use unverified::unverified_tls;
