@@ -5,6 +5,7 @@ mod correlation;
 mod definitions;
 mod duration;
 mod embedded;
+mod fields;
 mod format;
 mod go;
 mod go_text;
@@ -26,6 +27,7 @@ use crate::field::{FieldErrors, Path};
 pub use correlation::{Correlated, Keyed, Ratchet};
 pub use definitions::Definitions;
 pub use duration::parse_duration;
+pub use fields::visit_fields;
 pub use structural::Problems;
 pub use values::Patterns;
 
