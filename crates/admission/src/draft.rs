@@ -1,7 +1,7 @@
 //! An object on its way through a write, in the forms that stages need: typed, as bytes, as a tree.
 //! Each is made at most once between two changes, and dropped when it is stale.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use api::{ApiObject, Dynamic, Kind, Resource};
 use bytes::Bytes;
@@ -10,22 +10,49 @@ use serde_json::Value;
 /// One object in the forms that plugins want.
 pub trait Forms: Send + Sync {
     fn object(&self) -> &dyn ApiObject;
-    /// The JSON form.
-    fn bytes(&self) -> &Bytes;
-    fn tree(&self) -> &Value;
+    fn json(&self) -> &Arc<Json>;
+
+    fn bytes(&self) -> &Bytes {
+        self.json().bytes()
+    }
+
+    fn tree(&self) -> &Value {
+        self.json().tree()
+    }
+}
+
+/// An object as JSON, which becomes a tree when somebody asks for that.
+#[derive(Debug)]
+pub struct Json {
+    bytes: Bytes,
+    tree: OnceLock<Value>,
+}
+
+impl Json {
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes, tree: OnceLock::new() }
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Null, if it is no JSON.
+    pub fn tree(&self) -> &Value {
+        self.tree.get_or_init(|| serde_json::from_slice(&self.bytes).unwrap_or_default())
+    }
 }
 
 pub struct Draft {
     object: Box<dyn ApiObject>,
     /// Grows with every change.
     generation: u64,
-    bytes: OnceLock<Bytes>,
-    tree: OnceLock<Value>,
+    json: OnceLock<Arc<Json>>,
 }
 
 impl Draft {
     pub fn new(object: Box<dyn ApiObject>) -> Self {
-        Self { object, generation: 0, bytes: OnceLock::new(), tree: OnceLock::new() }
+        Self { object, generation: 0, json: OnceLock::new() }
     }
 
     pub fn object(&self) -> &dyn ApiObject {
@@ -49,17 +76,16 @@ impl Draft {
         change: impl FnOnce(&mut dyn ApiObject),
         bytes: impl FnOnce(&Bytes, &dyn ApiObject) -> Option<Bytes>,
     ) {
-        let before = self.bytes.take();
+        let before = self.json.take();
         change(self.change());
-        if let Some(bytes) = before.and_then(|it| bytes(&it, self.object.as_ref())) {
-            let _ = self.bytes.set(bytes);
+        if let Some(bytes) = before.and_then(|it| bytes(it.bytes(), self.object.as_ref())) {
+            let _ = self.json.set(Arc::new(Json::new(bytes)));
         }
     }
 
     fn touch(&mut self) {
         self.generation += 1;
-        self.bytes.take();
-        self.tree.take();
+        self.json.take();
     }
 
     /// Equal while nobody has changed it.
@@ -67,13 +93,12 @@ impl Draft {
         self.generation
     }
 
-    /// The JSON form.
     pub fn bytes(&self) -> &Bytes {
-        self.bytes.get_or_init(|| self.object.encode().into())
+        Forms::bytes(self)
     }
 
     pub fn tree(&self) -> &Value {
-        self.tree.get_or_init(|| serde_json::from_slice(self.bytes()).unwrap_or_default())
+        Forms::tree(self)
     }
 
     pub fn into_object(self) -> Box<dyn ApiObject> {
@@ -86,12 +111,8 @@ impl Forms for Draft {
         self.object()
     }
 
-    fn bytes(&self) -> &Bytes {
-        self.bytes()
-    }
-
-    fn tree(&self) -> &Value {
-        self.tree()
+    fn json(&self) -> &Arc<Json> {
+        self.json.get_or_init(|| Arc::new(Json::new(self.object.encode().into())))
     }
 }
 

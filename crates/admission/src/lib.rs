@@ -19,6 +19,7 @@ mod options;
 pub mod plugins;
 pub mod policy;
 mod reservation;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod versions;
@@ -30,7 +31,7 @@ pub use authorizer::Authorizer;
 pub use chain::{Admitting, Chain, Mutated, Phase, Plugin, Reinvocation, Valid, Validating};
 pub use configuration::{Configuration, Error as ConfigurationError};
 pub use context::{Context, Surroundings};
-pub use draft::{Codec, Draft, Forms};
+pub use draft::{Codec, Draft, Forms, Json};
 pub use notes::Notes;
 pub use observer::Observer;
 pub use options::{Deletion, Options};

@@ -2,7 +2,7 @@
 //! what is known of it. Kept here for all who show or pass on; who asks those servers is
 //! `aggregation`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::apiregistration::APIService;
@@ -12,11 +12,15 @@ use apimachinery::{GroupResource, GroupVersion, GroupVersionResource, Scope};
 use arc_swap::ArcSwap;
 use authn::pki::Rotating;
 use bytes::Bytes;
-use client::Discovered;
+use client::{Deprecated, Discovered, Trust};
+use http::request::Parts as Head;
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::client::ResolvesClientCert;
+use serde::Deserialize;
+use telemetry::Registry;
+
+use crate::metrics::Subject;
 
 /// Taken over by connections for other protocols, which HTTP/2 does not allow.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -55,8 +59,41 @@ impl Remote {
 pub(crate) struct Told {
     /// The resources, as aggregated discovery has them: a JSON array.
     pub(crate) resources: Bytes,
+    /// `pods`, `pods/log`.
+    names: BTreeSet<String>,
     /// Where its OpenAPI v3 is: a path with the hash of the document.
     pub(crate) openapi_v3: Option<String>,
+}
+
+impl Told {
+    pub(crate) fn with_resources(self, resources: Bytes) -> Self {
+        #[derive(Deserialize)]
+        struct Resource {
+            #[serde(default)]
+            resource: String,
+            #[serde(default)]
+            subresources: Vec<Subresource>,
+        }
+        #[derive(Deserialize)]
+        struct Subresource {
+            subresource: String,
+        }
+        let all: Vec<Resource> = serde_json::from_slice(&resources).unwrap_or_default();
+        let names = all.into_iter().flat_map(|Resource { resource, subresources }| {
+            let below = |it: Subresource| format!("{resource}/{}", it.subresource);
+            let below: Vec<String> = subresources.into_iter().map(below).collect();
+            below.into_iter().chain([resource])
+        });
+        Self { names: names.collect(), resources, ..self }
+    }
+
+    /// Whether its server says that it has such a resource.
+    pub(crate) fn has(&self, resource: &str, subresource: &str) -> bool {
+        match subresource {
+            "" => self.names.contains(resource),
+            _ => self.names.contains(&format!("{resource}/{subresource}")),
+        }
+    }
 }
 
 /// One consistent view.
@@ -103,7 +140,7 @@ impl Table {
 
     /// The resources of those that can be asked for them: the preferred version of each.
     pub(crate) fn discovered(&self) -> Vec<Discovered> {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Resource {
             resource: String,
@@ -111,7 +148,7 @@ impl Table {
             scope: String,
             verbs: Vec<String>,
         }
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct ResponseKind {
             kind: String,
         }
@@ -150,13 +187,16 @@ impl Table {
 pub(crate) struct Aggregated {
     /// What this server shows to others; without one it passes nothing on.
     identity: Option<Arc<Rotating>>,
+    /// What is wrong with the certificates that others show.
+    pub(crate) deprecated: Arc<Deprecated>,
     current: ArcSwap<Table>,
     changing: Mutex<()>,
 }
 
 impl Aggregated {
-    pub(crate) fn new(identity: Option<Arc<Rotating>>) -> Self {
-        Self { identity, current: ArcSwap::default(), changing: Mutex::default() }
+    pub(crate) fn new(identity: Option<Arc<Rotating>>, metrics: &Registry) -> Self {
+        let deprecated = Deprecated::of_aggregator(metrics);
+        Self { identity, deprecated, current: ArcSwap::default(), changing: Mutex::default() }
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {
@@ -173,6 +213,12 @@ impl Aggregated {
         let mut segments = rest.split('/').map(|it| percent_decode_str(it).decode_utf8_lossy());
         let group_version = GroupVersion::new(segments.next()?, segments.next()?);
         table.find(&group_version).cloned()
+    }
+
+    /// What a request for a version of another server is about, for the metrics.
+    pub(crate) fn subject_of(&self, head: &Head, group_version: &GroupVersion) -> Subject {
+        let table = self.current.load();
+        Subject::of(head, group_version, table.told(group_version).map(Arc::as_ref))
     }
 
     pub(crate) fn find(&self, group_version: &GroupVersion) -> Option<Arc<Remote>> {
@@ -279,25 +325,16 @@ impl Aggregated {
 
     fn tls(&self, origin: &Origin) -> Result<ClientConfig, String> {
         let identity = self.identity.clone();
-        let identity = identity.ok_or("this server has no identity to show to other servers")?;
-        let mut config = if origin.is_insecure {
-            client::unverified_tls_as(identity).map_err(|err| err.to_string())?
-        } else {
-            let pem = pem_of(&origin.ca_bundle)?;
-            authn::pki::rotating_client_config(pem, Some(identity))
-                .map_err(|err| err.to_string())?
+        let identity: Arc<dyn ResolvesClientCert> =
+            identity.ok_or("this server has no identity to show to other servers")?;
+        let trust = match origin.is_insecure {
+            true => Trust::Anybody,
+            false => Trust::Authorities(origin.ca_bundle.clone()),
         };
+        let config = trust.config(Some(identity), &self.deprecated);
+        let mut config = config.map_err(|err| err.to_string())?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         Ok(config)
-    }
-}
-
-/// Nobody else is trusted than whom the APIService names.
-fn pem_of(bundle: &[u8]) -> Result<&str, String> {
-    let pem = std::str::from_utf8(bundle).map_err(|_| "spec.caBundle is no PEM".to_owned())?;
-    match CertificateDer::pem_slice_iter(bundle).next() {
-        Some(Ok(_)) => Ok(pem),
-        _ => Err("spec.caBundle has no certificate".to_owned()),
     }
 }
 
@@ -331,7 +368,7 @@ mod tests {
 
     #[test]
     fn only_what_is_another_server_s_is_passed_on() {
-        let aggregated = Aggregated::new(None);
+        let aggregated = Aggregated::new(None, &Registry::default());
         let at = |path: &str| aggregated.find_path(path).map(|it| it.host());
         assert_eq!(at("/apis/example.org/v1"), None);
         aggregated.set(&service(remote(), true), false);
@@ -355,7 +392,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_changes_with_what_is_known_alone() {
-        let aggregated = Aggregated::new(None);
+        let aggregated = Aggregated::new(None, &Registry::default());
         let version = GroupVersion::new("example.org", "v1");
         let mut before = 0;
         let mut has_changed = || {
@@ -369,7 +406,7 @@ mod tests {
         assert!(!has_changed());
         aggregated.set(&service(remote(), true), false);
         assert!(has_changed());
-        let told = Told { resources: Bytes::from_static(b"[{}]"), openapi_v3: None };
+        let told = Told::default().with_resources(Bytes::from_static(b"[{}]"));
         aggregated.tell(&version, told.clone());
         assert!(has_changed());
         assert!(!aggregated.table().foreign()[0].is_stale);
@@ -396,7 +433,7 @@ mod tests {
         )
         .unwrap();
         let identity = Rotating::new(&authority.identity()).unwrap();
-        let aggregated = Aggregated::new(Some(identity));
+        let aggregated = Aggregated::new(Some(identity), &Registry::default());
         let check = |bundle: &[u8], is_insecure: bool, expected: Result<(), &str>| {
             let origin = Origin { ca_bundle: bundle.to_vec(), is_insecure };
             let seen = aggregated.tls(&origin).map(drop);
@@ -404,8 +441,11 @@ mod tests {
         };
         check(authority.certificate_pem().as_bytes(), false, Ok(()));
         check(b"", true, Ok(()));
-        check(b"", false, Err("spec.caBundle has no certificate"));
-        check(b"nothing", false, Err("spec.caBundle has no certificate"));
-        check(b"\xff", false, Err("spec.caBundle is no PEM"));
+        // Whom the system trusts is trusted, then.
+        check(b"", false, Ok(()));
+        let unreadable =
+            "unable to load root certificates: the caBundle has no certificate that can be read";
+        check(b"nothing", false, Err(unreadable));
+        check(b"\xff", false, Err(unreadable));
     }
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha512};
-use telemetry::{Counter, Description, Registry as Metrics, Stability};
+use telemetry::{Counter, Description, Family, Gauge, Registry as Metrics, Stability};
+use tokio::time::Instant;
 
 use crate::aggregated::{Aggregated, Table};
 use crate::registry::{Group, Kinds, Registry};
@@ -21,6 +22,19 @@ const AGGREGATIONS: Description<0> = Description {
     stability: Stability::Alpha,
     help: "Counter of number of times discovery was aggregated",
     labels: [],
+};
+
+const REGENERATIONS: Description<2> = Description {
+    name: "aggregator_openapi_v2_regeneration_count",
+    stability: Stability::Alpha,
+    help: "Counter of OpenAPI v2 spec regeneration count broken down by causing APIService name and reason.",
+    labels: ["apiservice", "reason"],
+};
+const REGENERATION: Description<1> = Description {
+    name: "aggregator_openapi_v2_regeneration_duration",
+    stability: Stability::Alpha,
+    help: "Gauge of OpenAPI v2 spec regeneration duration in seconds.",
+    labels: ["reason"],
 };
 
 /// One rendered document.
@@ -90,13 +104,41 @@ impl Name {
 pub(crate) struct Documents {
     registry: Arc<Registry>,
     aggregated: Arc<Aggregated>,
-    /// OpenAPI v2 of versions that other servers serve.
-    foreign: Mutex<Vec<(GroupVersion, Bytes)>>,
+    foreign: Mutex<Described>,
     rendered: Mutex<Rendered>,
     /// Each group as the aggregated form of `/apis` has it.
     items: Mutex<BTreeMap<Arc<str>, Item>>,
     /// How often discovery of all groups was made.
     aggregations: Arc<Counter>,
+    /// How often another server's description made a new one of all necessary, and why.
+    regenerations: Family<Counter, 2>,
+    /// How long that took.
+    regeneration: Family<Gauge, 1>,
+}
+
+/// OpenAPI v2 of versions that other servers serve.
+#[derive(Default)]
+struct Described {
+    documents: Vec<(GroupVersion, Bytes)>,
+    /// Why there will be another one of all.
+    reasons: BTreeSet<&'static str>,
+}
+
+impl Described {
+    /// What was added, updated or removed.
+    fn changes(&self, now: &[(GroupVersion, Bytes)]) -> Vec<(GroupVersion, &'static str)> {
+        let find = |all: &[(GroupVersion, Bytes)], version: &GroupVersion| {
+            all.iter().find(|it| it.0 == *version).map(|it| it.1.clone())
+        };
+        let here =
+            now.iter().filter_map(|(version, document)| match find(&self.documents, version) {
+                None => Some((version.clone(), "add")),
+                Some(before) if before != *document => Some((version.clone(), "update")),
+                Some(_) => None,
+            });
+        let gone = self.documents.iter().map(|it| &it.0).filter(|it| find(now, it).is_none());
+        here.chain(gone.map(|it| (it.clone(), "delete"))).collect()
+    }
 }
 
 /// What there is, never what there is not: names come from clients, and there is no end to those
@@ -176,17 +218,30 @@ impl Documents {
         metrics: &Metrics,
     ) -> Self {
         let (foreign, rendered, items) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let aggregations = metrics.counter(&AGGREGATIONS);
-        Self { registry, aggregated, foreign, rendered, items, aggregations }
+        Self {
+            registry,
+            aggregated,
+            foreign,
+            rendered,
+            items,
+            aggregations: metrics.counter(&AGGREGATIONS),
+            regenerations: metrics.counters(&REGENERATIONS),
+            regeneration: metrics.gauges(&REGENERATION),
+        }
     }
 
     /// OpenAPI v2 of other servers, to be merged with what is served here.
     pub(crate) fn set_foreign(&self, documents: Vec<(GroupVersion, Bytes)>) {
         let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        if *foreign == documents {
+        let changes = foreign.changes(&documents);
+        if changes.is_empty() {
             return;
         }
-        *foreign = documents;
+        for (GroupVersion { group, version }, reason) in changes {
+            self.regenerations.with([&format!("{version}.{group}"), reason]).increment();
+            foreign.reasons.insert(reason);
+        }
+        foreign.documents = documents;
         let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
         rendered.remove(&Name::OpenApiV2);
         rendered.remove(&Name::OpenApiV2Protobuf);
@@ -242,8 +297,16 @@ impl Documents {
                 discovery::resource_list(&of_group(&version.group), version)
             }
             Name::OpenApiV2 => {
-                let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                Some(openapi::v2_document(&all(), &foreign))
+                let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
+                let reasons = std::mem::take(&mut foreign.reasons);
+                let documents = foreign.documents.clone();
+                drop(foreign);
+                let begin = Instant::now();
+                let document = openapi::v2_document(&all(), &documents);
+                for reason in reasons {
+                    self.regeneration.with([reason]).set(begin.elapsed().as_secs_f64());
+                }
+                Some(document)
             }
             Name::OpenApiV2Protobuf => {
                 let original = self.get(&Name::OpenApiV2)?;
@@ -351,9 +414,10 @@ mod tests {
 
     #[test]
     fn names_of_nothing_leave_nothing_behind() {
-        let registry = Arc::new(Registry::new(api::kinds()));
+        let (registry, metrics) =
+            (Arc::new(Registry::new(api::kinds())), MetricsRegistry::default());
         let documents =
-            Documents::new(registry, Arc::new(Aggregated::new(None)), &MetricsRegistry::default());
+            Documents::new(registry, Arc::new(Aggregated::new(None, &metrics)), &metrics);
         assert!(documents.get(&Name::Group("apps".to_owned())).is_some());
         for index in 0..1_000 {
             let group = format!("no-such-group-{index}");
@@ -367,5 +431,41 @@ mod tests {
             rendered.documents.keys().collect::<Vec<_>>(),
             [&Name::Group("apps".to_owned())]
         );
+    }
+
+    #[test]
+    fn what_another_server_says_of_itself_counts_when_it_changes() {
+        let (registry, metrics) =
+            (Arc::new(Registry::new(api::kinds())), MetricsRegistry::default());
+        let documents =
+            Documents::new(registry, Arc::new(Aggregated::new(None, &metrics)), &metrics);
+        let said = |all: &[(&str, &'static str)]| {
+            let all = all.iter().map(|(group, it)| (GroupVersion::new(*group, "v1"), (*it).into()));
+            documents.set_foreign(all.collect());
+        };
+        for _ in 0..2 {
+            said(&[("a.org", "{}"), ("b.org", "{}")]);
+        }
+        said(&[("a.org", r#"{"paths":{}}"#)]);
+        documents.get(&Name::OpenApiV2).expect("a document");
+        let page = metrics.render();
+        let lines = |name: &str| -> Vec<String> {
+            let start = format!("aggregator_openapi_v2_regeneration_{name}");
+            page.lines().filter_map(|it| it.strip_prefix(&start)).map(str::to_owned).collect()
+        };
+        assert_eq!(
+            lines("count"),
+            [
+                r#"{apiservice="v1.a.org",reason="add"} 1"#,
+                r#"{apiservice="v1.a.org",reason="update"} 1"#,
+                r#"{apiservice="v1.b.org",reason="add"} 1"#,
+                r#"{apiservice="v1.b.org",reason="delete"} 1"#,
+            ]
+        );
+        let reasons: Vec<String> = lines("duration");
+        let reasons: Vec<&str> =
+            reasons.iter().filter_map(|it| it.split_once(' ').map(|it| it.0)).collect();
+        let expected = [r#"{reason="add"}"#, r#"{reason="delete"}"#, r#"{reason="update"}"#];
+        assert_eq!(reasons, expected);
     }
 }

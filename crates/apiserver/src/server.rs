@@ -204,7 +204,8 @@ impl Server {
         let cache = Arc::new(Cache::new(store, registry.clone(), config.encoding));
         let rbac = Arc::new(Rbac::new());
         let (legacy_tokens, deleted_nodes) = (LegacyTokens::default(), Arc::default());
-        let caller = Caller::new(&tasks, &world.random, Arc::new(webhooks::Services::new(&cache)));
+        let services = Arc::new(webhooks::Services::new(&cache));
+        let caller = Caller::new(&tasks, &world.random, services, &metrics);
         let (webhooks, blocked) = deciding_webhooks(&config, &caller, (&world, &metrics))?;
         let policies = policies(&registry, &cache, &metrics);
         let hooks = Arc::new(HookSet::new(kinds::all(kinds::Needs {
@@ -221,7 +222,8 @@ impl Server {
             conversions: Conversions::new(caller, &world.random, &metrics),
             metrics: &metrics,
         })));
-        let aggregated = Arc::new(Aggregated::new(config.front_proxy.identity.clone()));
+        let identity = config.front_proxy.identity.clone();
+        let aggregated = Arc::new(Aggregated::new(identity, &metrics));
         let aggregation = Aggregation::shared(&aggregated, &registry, (&world, &metrics));
         cache.set_observers(vec![hooks.clone(), aggregation.clone()]);
         load(&cache, &tasks).await?;

@@ -5,6 +5,7 @@
 //! several servers of one API, and goes to the next when one is away.
 
 mod api;
+mod deprecated;
 mod fetch;
 pub mod hooks;
 pub mod https;
@@ -12,13 +13,16 @@ pub mod kubeconfig;
 mod request;
 pub mod reviews;
 mod transport;
+mod trust;
 mod unverified;
 
 pub use api::{Api, Client, DynamicApi, Written};
+pub use deprecated::{Deprecated, Flaws};
 pub use fetch::{FetchError, Fetched, fetch_unverified};
 pub use request::{
     DeleteOptions, ListOptions, PatchKind, Payload, Preconditions, Propagation, Request, Verb,
     WriteOptions,
 };
 pub use transport::{Discovered, List, Reply, Transport, WatchEvent, WatchEventKind, WatchStream};
-pub use unverified::{unverified_tls, unverified_tls_as};
+pub use trust::{Trust, TrustError};
+pub use unverified::unverified_tls;

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -18,15 +17,6 @@ pub fn unverified_tls() -> Result<Arc<ClientConfig>, rustls::Error> {
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     Ok(Arc::new(config))
-}
-
-/// Shows an identity to whoever asks, where its owner says that anybody will do.
-pub fn unverified_tls_as(
-    identity: Arc<dyn ResolvesClientCert>,
-) -> Result<ClientConfig, rustls::Error> {
-    let mut config = ClientConfig::clone(&*unverified_tls()?);
-    config.client_auth_cert_resolver = identity;
-    Ok(config)
 }
 
 /// Accepts every certificate.

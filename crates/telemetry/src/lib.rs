@@ -14,6 +14,7 @@ pub mod logs;
 mod metric;
 pub mod process;
 mod registry;
+mod summary;
 mod text;
 
 pub use component::{Build, Gate, publish_build, publish_gates};
@@ -22,4 +23,5 @@ pub use family::Family;
 pub use interner::Interner;
 pub use metric::{Counter, Gauge, Histogram, Metric, Total};
 pub use registry::{Registry, Watched};
+pub use summary::{MaxAge, Summary};
 pub use text::CONTENT_TYPE;

@@ -1,4 +1,5 @@
-//! One time series: a number that is added to, one that is set, or a histogram. Plain atomics:
+//! One time series: a number that is added to, one that is set, or a histogram (quantiles are in
+//! `summary`). Plain atomics:
 //! whoever reads sees each number as it was at some moment, not all at the same.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,7 +156,7 @@ impl Metric for Histogram {
         let mut count = 0;
         for (bound, in_bucket) in bounds.zip(&self.counts) {
             count += in_bucket.load(Ordering::Relaxed);
-            sample.value("_bucket", Some(bound), count as f64);
+            sample.value("_bucket", Some(("le", bound)), count as f64);
         }
         sample.value("_sum", None, sum);
         sample.value("_count", None, count as f64);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::description::{Buckets, Description};
 use crate::family::{Family, Render};
 use crate::metric::{Counter, Gauge, Histogram, Metric, Total};
+use crate::summary::{MaxAge, Summary};
 
 /// Cheap to clone; clones are the same registry. Asking twice for a metric gives the same one, so
 /// that a component that is started again goes on where it was.
@@ -80,6 +81,15 @@ impl Registry {
 
     pub fn histogram(&self, description: &Description<0>, buckets: Buckets) -> Arc<Histogram> {
         self.histograms(description, buckets).with([])
+    }
+
+    /// Quantiles of what was observed within `age`.
+    pub fn summaries<const N: usize>(
+        &self,
+        description: &Description<N>,
+        age: MaxAge,
+    ) -> Family<Summary, N> {
+        self.family(description, age)
     }
 
     fn family<M: Metric, const N: usize>(

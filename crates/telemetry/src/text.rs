@@ -15,14 +15,14 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// One line. `bound` is a bucket's.
-    pub(crate) fn value(&mut self, suffix: &str, bound: Option<f64>, value: f64) {
+    /// One line. `more` is a label of its own: the bound of a bucket, or which quantile it is.
+    pub(crate) fn value(&mut self, suffix: &str, more: Option<(&str, f64)>, value: f64) {
         let Self { page, name, labels } = self;
         let _ = write!(page, "{name}{suffix}");
         let comma = if labels.is_empty() { "" } else { "," };
-        match bound {
-            Some(bound) => {
-                let _ = write!(page, "{{{labels}{comma}le=\"{}\"}}", number(bound));
+        match more {
+            Some((label, of)) => {
+                let _ = write!(page, "{{{labels}{comma}{label}=\"{}\"}}", number(of));
             }
             None if labels.is_empty() => {}
             None => {

@@ -63,6 +63,8 @@ pub mod validating_webhook;
 
 #[cfg(test)]
 pub(crate) mod fixture;
+#[cfg(test)]
+pub(crate) mod pod_fields;
 
 /// What plugins are made of.
 pub struct Needs<'a> {

@@ -110,6 +110,10 @@ pub(crate) fn evaluate<'e, T>(
     budget: &mut u64,
     read: impl Fn(&cel::Value<'_>) -> Result<T, String>,
 ) -> Result<Vec<Outcome<T>>, String> {
+    let mut expressions = expressions.into_iter().peekable();
+    if expressions.peek().is_none() {
+        return Ok(Vec::new());
+    }
     let base = inputs.bind()?;
     let variables = Variables::new(&base, &composition.variables);
     let activation = variables.bind();

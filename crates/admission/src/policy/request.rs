@@ -1,6 +1,6 @@
-//! What expressions see of a request: `request`, `namespaceObject`, `object` and `oldObject`.
+//! What expressions see of a request beside its objects: `request`, `namespaceObject` and what
+//! `authorizer` is asked about.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use ::authz::Attributes;
@@ -9,54 +9,54 @@ use apimachinery::selector::Fields;
 use apimachinery::{ApiError, GroupResource, ObjectKey, User};
 use serde_json::{Value, json};
 
-use crate::attributes::Operation;
 use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
 
 /// What of a Namespace's metadata is not shown.
 const HIDDEN: &[&str] = &["managedFields", "ownerReferences", "selfLink"];
 
-/// The objects of a request in the version that a policy asks for. Where that is the one that is
-/// worked on they are the request's own, one tree for all policies.
-pub(crate) struct Shown<'a> {
-    pub(crate) object: Cow<'a, Value>,
-    pub(crate) old: Cow<'a, Value>,
+/// What expressions see of a request beside its objects, where it counts as one resource.
+pub(crate) struct Asked {
+    invocation: Invocation,
+    /// As it was when this was made: an object may get its name meanwhile.
+    name: String,
+    pub(crate) request: Value,
+    pub(crate) namespace: Arc<Value>,
+    /// What `authorizer.requestResource` asks about.
+    pub(crate) resource: authz::Resource,
 }
 
-impl<'a> Shown<'a> {
-    pub(crate) async fn new(
-        context: &'a Context<'_>,
+/// The same for all policies that are for the request: made when the first of them is.
+#[derive(Default)]
+pub(crate) struct AskedAbout {
+    all: Vec<Arc<Asked>>,
+    namespace: Option<Arc<Value>>,
+}
+
+impl AskedAbout {
+    pub(crate) fn find(
+        &mut self,
+        context: &Context<'_>,
         invocation: &Invocation,
-    ) -> Result<Self, ApiError> {
-        let api_version = invocation.kind.api_version();
-        let object = match context.draft() {
-            Some(draft) => convert(context, draft.tree(), &api_version).await?,
-            None => Cow::Owned(Value::Null),
+    ) -> Result<Arc<Asked>, ApiError> {
+        let is_it = |it: &&Arc<Asked>| it.invocation == *invocation && it.name == context.name();
+        if let Some(found) = self.all.iter().find(is_it) {
+            return Ok(found.clone());
+        }
+        let namespace = match &self.namespace {
+            Some(known) => known.clone(),
+            None => self.namespace.insert(Arc::new(namespace_value(context)?)).clone(),
         };
-        let old = match context.old() {
-            Some(old) => convert(context, old.tree(), &api_version).await?,
-            None => Cow::Owned(Value::Null),
-        };
-        Ok(Self { object, old })
+        let asked = Arc::new(Asked {
+            invocation: invocation.clone(),
+            name: context.name().to_owned(),
+            request: request_value(context, invocation),
+            namespace,
+            resource: requested_resource(context),
+        });
+        self.all.push(asked.clone());
+        Ok(asked)
     }
-}
-
-async fn convert<'a>(
-    context: &Context<'_>,
-    tree: &'a Value,
-    api_version: &str,
-) -> Result<Cow<'a, Value>, ApiError> {
-    let request = &context.request;
-    let is_as_asked = tree["apiVersion"].as_str().is_none_or(|it| it == api_version);
-    if request.has_own_kind() || request.operation == Operation::Connect || is_as_asked {
-        return Ok(Cow::Borrowed(tree));
-    }
-    let json = tree.to_string().into_bytes().into();
-    let converted = request.versions.convert(json, api_version).await?;
-    let converted = serde_json::from_slice(&converted);
-    converted
-        .map(Cow::Owned)
-        .map_err(|err| ApiError::internal("failed to convert object version").with_source(err))
 }
 
 /// The value of `request`. What is empty is not there, as in an AdmissionReview.
@@ -119,7 +119,7 @@ fn user_value(user: &User) -> Value {
 }
 
 /// The value of `namespaceObject`: null for what is in no namespace, and for a Namespace itself.
-pub(crate) fn namespace_value(context: &Context<'_>) -> Result<Value, ApiError> {
+fn namespace_value(context: &Context<'_>) -> Result<Value, ApiError> {
     let namespace = context.request.namespace;
     if namespace.is_empty() || context.request.is_of("", "namespaces") {
         return Ok(Value::Null);

@@ -79,13 +79,29 @@ impl<E> Rules<E> {
     }
 }
 
-/// The part of a policy that both kinds have.
+/// The part of a policy that both kinds have, though their types are two.
 pub(crate) struct Frame<'a> {
     pub(crate) name: &'a str,
     pub(crate) failure_policy: Option<&'a str>,
     pub(crate) param_kind: Option<&'a ParamKind>,
     pub(crate) constraints: Option<&'a MatchResources>,
 }
+
+/// The definition of a policy that says something, with the rules that `$rules` makes of its spec.
+macro_rules! define {
+    ($policy:ident, $rules:path) => {{
+        let spec = $policy.spec.as_ref()?;
+        let frame = $crate::policy::source::Frame {
+            name: $policy.metadata.name.as_deref().unwrap_or_default(),
+            failure_policy: spec.failure_policy.as_deref(),
+            param_kind: spec.param_kind.as_ref(),
+            constraints: spec.match_constraints.as_ref(),
+        };
+        let spec = spec.clone();
+        Some(Definition::new(&frame, move || $rules(&spec)))
+    }};
+}
+pub(crate) use define;
 
 impl<E> Definition<E> {
     pub(crate) fn new(

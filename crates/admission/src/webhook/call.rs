@@ -9,10 +9,11 @@ use super::hook::Hook;
 use super::metrics::Called;
 use super::observed::Watched;
 use super::own::{Blocking, own_step};
-use super::review::{self, Answer, Shown, Version};
+use super::review::{self, Answer, Version};
 use super::{Blocked, Kind, Webhooks, messages};
 use crate::context::Context;
 use crate::matching::Invocation;
+use crate::shown::Shown;
 use crate::vital;
 
 /// Why there is no answer that counts.

@@ -32,7 +32,26 @@ pub(super) struct Hook {
     pub(super) target: Target,
 }
 
-/// What both kinds of webhooks say.
+/// What both kinds of webhooks say, though their types are two.
+macro_rules! said {
+    ($it:ident, $reinvocation:expr) => {
+        Said {
+            name: &$it.name,
+            client: &$it.client_config,
+            rules: $it.rules.as_ref(),
+            match_policy: $it.match_policy.as_deref(),
+            namespaces: $it.namespace_selector.as_ref(),
+            objects: $it.object_selector.as_ref(),
+            conditions: $it.match_conditions.as_ref(),
+            failure_policy: $it.failure_policy.as_deref(),
+            side_effects: &$it.side_effects,
+            reinvocation: $reinvocation,
+            timeout_seconds: $it.timeout_seconds,
+            review_versions: &$it.admission_review_versions,
+        }
+    };
+}
+
 struct Said<'a> {
     name: &'a str,
     client: &'a WebhookClientConfig,
@@ -54,20 +73,7 @@ impl Hook {
         it: &MutatingWebhook,
         credentials: &Credentials,
     ) -> Self {
-        let said = Said {
-            name: &it.name,
-            client: &it.client_config,
-            rules: it.rules.as_ref(),
-            match_policy: it.match_policy.as_deref(),
-            namespaces: it.namespace_selector.as_ref(),
-            objects: it.object_selector.as_ref(),
-            conditions: it.match_conditions.as_ref(),
-            failure_policy: it.failure_policy.as_deref(),
-            side_effects: &it.side_effects,
-            reinvocation: it.reinvocation_policy.as_deref(),
-            timeout_seconds: it.timeout_seconds,
-            review_versions: &it.admission_review_versions,
-        };
+        let said = said!(it, it.reinvocation_policy.as_deref());
         Self::new(configuration, &said, credentials)
     }
 
@@ -76,21 +82,7 @@ impl Hook {
         it: &ValidatingWebhook,
         credentials: &Credentials,
     ) -> Self {
-        let said = Said {
-            name: &it.name,
-            client: &it.client_config,
-            rules: it.rules.as_ref(),
-            match_policy: it.match_policy.as_deref(),
-            namespaces: it.namespace_selector.as_ref(),
-            objects: it.object_selector.as_ref(),
-            conditions: it.match_conditions.as_ref(),
-            failure_policy: it.failure_policy.as_deref(),
-            side_effects: &it.side_effects,
-            reinvocation: None,
-            timeout_seconds: it.timeout_seconds,
-            review_versions: &it.admission_review_versions,
-        };
-        Self::new(configuration, &said, credentials)
+        Self::new(configuration, &said!(it, None), credentials)
     }
 
     fn new(configuration: &str, said: &Said<'_>, credentials: &Credentials) -> Self {

@@ -36,11 +36,11 @@ use crate::context::Context;
 use crate::matching::{Invocation, Untold, is_configuration};
 use crate::policy::conditions::Verdict;
 use crate::policy::conditions::metrics::Of;
+use crate::shown::Shown;
 use crate::vital;
 use configured::Configured;
 use hook::Hook;
 use metrics::Metrics;
-use review::Shown;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -188,9 +188,9 @@ impl Webhooks {
         if hook.conditions.is_empty() {
             return Ok(Some((invocation, shown)));
         }
-        let (object, old) = (shown.object_tree()?, shown.old_tree()?);
+        let (object, old) = (shown.object_tree(), shown.old_tree());
         let asked = (&invocation.resource, &invocation.kind);
-        let judged = hook.conditions.evaluate(context, asked, (&object, &old)).await;
+        let judged = hook.conditions.evaluate(context, asked, (object, old)).await;
         let (of, operation) = (Of::Webhook(&hook.name, kind.phase()), context.request.operation);
         let metrics = &self.metrics.conditions;
         metrics.judged(of, operation, &judged);

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::call::Failure;
 use super::hook::Hook;
 use super::observed::Watched;
-use super::review::Shown;
 use super::{Kind, Webhooks, messages};
 use crate::context::Context;
 use crate::matching::Invocation;
+use crate::shown::Shown;
 
 /// What the second round must know of the first.
 #[derive(Default)]
@@ -121,18 +121,18 @@ async fn apply(
     let Some(object) = &shown.object else {
         return Err(Failure::Refused(messages::nothing_to_change(&hook.name)));
     };
-    let before: Value = serde_json::from_slice(object).map_err(|err| internal(&err.to_string()))?;
-    let mut after = patch::json(&before, patch).map_err(|err| match err {
+    let before = object.tree();
+    let mut after = patch::json(before, patch).map_err(|err| match err {
         patch::Error::Malformed(why) => undecodable(&why),
         err => internal(&err.to_string()),
     })?;
-    keep_own(&before, &mut after);
+    keep_own(before, &mut after);
     let noted = json!({
         "configuration": hook.configuration, "webhook": hook.name, "patch": operations,
         "patchType": "JSONPatch",
     });
     context.annotate_with_content(key, &noted.to_string());
-    if after == before {
+    if after == *before {
         return Ok(false);
     }
     let request = &context.request;

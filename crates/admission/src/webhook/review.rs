@@ -9,69 +9,11 @@ use bytes::Bytes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::messages;
-use crate::attributes::Operation;
 use crate::context::Context;
 use crate::matching::{Invocation, namespace_of};
-
-fn tree(json: Option<&Bytes>) -> Result<Value, ApiError> {
-    let Some(json) = json else { return Ok(Value::Null) };
-    serde_json::from_slice(json)
-        .map_err(|err| ApiError::internal("failed to read the object").with_source(err))
-}
-
-/// The objects of a request in the version that a webhook asks for.
-#[derive(Clone, Default)]
-pub(super) struct Shown {
-    pub(super) object: Option<Bytes>,
-    pub(super) old: Option<Bytes>,
-}
-
-impl Shown {
-    /// For expressions; null: there is none.
-    pub(super) fn object_tree(&self) -> Result<Value, ApiError> {
-        tree(self.object.as_ref())
-    }
-
-    pub(super) fn old_tree(&self) -> Result<Value, ApiError> {
-        tree(self.old.as_ref())
-    }
-
-    pub(super) async fn new(
-        context: &Context<'_>,
-        invocation: &Invocation,
-    ) -> Result<Self, ApiError> {
-        let request = &context.request;
-        let api_version = invocation.kind.api_version();
-        let convert = async |json: Option<Bytes>| match json {
-            Some(json) if !request.has_own_kind() => {
-                request.versions.convert(json, &api_version).await.map(Some)
-            }
-            json => Ok(json),
-        };
-        let object = context.draft().map(|it| match request.operation {
-            Operation::Connect => without_metadata(it.tree()),
-            _ => it.bytes().clone(),
-        });
-        Ok(Self {
-            object: convert(object).await?,
-            old: convert(context.old().map(|it| it.bytes().clone())).await?,
-        })
-    }
-}
-
-/// Options have none, whatever their form here.
-fn without_metadata(options: &Value) -> Bytes {
-    let mut options = options.clone();
-    if let Some(fields) = options.as_object_mut()
-        && fields.get("metadata").is_some_and(|it| it.as_object().is_some_and(|it| it.is_empty()))
-    {
-        fields.remove("metadata");
-    }
-    options.to_string().into_bytes().into()
-}
+use crate::shown::Shown;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
@@ -123,8 +65,6 @@ struct Request<'a> {
     namespace: &'a str,
     operation: &'static str,
     user_info: UserInfo<'a>,
-    object: Option<&'a RawValue>,
-    old_object: Option<&'a RawValue>,
     dry_run: bool,
     options: Option<Value>,
 }
@@ -173,6 +113,9 @@ impl<'a> From<&'a User> for UserInfo<'a> {
     }
 }
 
+/// Of the request and of what is around it.
+const END: &[u8] = b"}}";
+
 /// The question, as JSON.
 pub(super) fn question(
     version: Version,
@@ -180,10 +123,6 @@ pub(super) fn question(
     (context, invocation, shown): (&Context<'_>, &Invocation, &Shown),
 ) -> Result<Bytes, serde_json::Error> {
     let request = &context.request;
-    let raw = |it: &Option<Bytes>| -> Result<Option<Box<RawValue>>, serde_json::Error> {
-        it.as_ref().map(|it| serde_json::from_slice(it)).transpose()
-    };
-    let (object, old_object) = (raw(&shown.object)?, raw(&shown.old)?);
     let requested_kind = match request.has_own_kind() {
         true => request.kind_of_object(),
         false => request.requested.gvk(),
@@ -204,13 +143,23 @@ pub(super) fn question(
             namespace: namespace_of(context),
             operation: request.operation.text(),
             user_info: request.user.into(),
-            object: object.as_deref(),
-            old_object: old_object.as_deref(),
             dry_run: request.is_dry_run(),
             options: request.options.to_value(request.operation),
         },
     };
-    serde_json::to_vec(&question).map(Bytes::from)
+    let mut body = serde_json::to_vec(&question)?;
+    // They are JSON already, and may be large: the end of the question is after them.
+    body.truncate(body.len() - END.len());
+    for (field, json) in [("object", &shown.object), ("oldObject", &shown.old)] {
+        let json = json.as_ref().map_or(&b"null"[..], |it| it.bytes());
+        body.reserve(field.len() + json.len() + 2 * END.len() + 4);
+        body.extend_from_slice(b",\"");
+        body.extend_from_slice(field.as_bytes());
+        body.extend_from_slice(b"\":");
+        body.extend_from_slice(json);
+    }
+    body.extend_from_slice(END);
+    Ok(body.into())
 }
 
 #[derive(Deserialize)]

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use super::hook::Hook;
 use super::observed::Watched;
-use super::review::Shown;
 use super::{Kind, Webhooks};
 use crate::context::Context;
 use crate::matching::Invocation;
+use crate::shown::Shown;
 
 impl Webhooks {
     pub(crate) async fn validate(&self, context: &Context<'_>) -> Result<(), ApiError> {

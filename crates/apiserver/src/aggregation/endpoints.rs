@@ -89,7 +89,7 @@ mod tests {
             "group": "example.org", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1,
             "service": {"namespace": "n", "name": "s", "port": 443}, "insecureSkipTLSVerify": true,
         }});
-        let aggregated = Aggregated::new(None);
+        let aggregated = Aggregated::new(None, &telemetry::Registry::default());
         aggregated.set(&APIService::decode(service.to_string().as_bytes()).unwrap(), false);
         aggregated.find(&GroupVersion::new("example.org", "v1")).unwrap()
     }

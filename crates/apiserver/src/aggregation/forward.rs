@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use client::Flaws;
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Request, Response, Version, header};
 use http_body_util::{BodyExt as _, Empty};
@@ -17,6 +18,7 @@ use super::identity;
 use crate::aggregated::Remote;
 use crate::flow::Seat;
 use crate::http::status;
+use crate::metrics::By;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Passing, StreamBody};
 use crate::proxy::{self, Outgoing, headers};
@@ -32,8 +34,13 @@ pub(super) async fn pass_on(
     remote: &Remote,
     mut passing: Passing,
 ) -> Response<StreamBody> {
+    let subject = core.aggregated.subject_of(&passing.head, &remote.group_version);
+    let ended = |code: u16, why: &str| {
+        core.metrics.elsewhere.ended(&subject, By::Aggregator, code);
+        refuse(code, why)
+    };
     if !remote.is_available {
-        return refuse(503, "service unavailable");
+        return ended(503, "service unavailable");
     }
     if has_passed(&passing, own_name) {
         return refuse(503, "the request has been passed on in a circle");
@@ -53,9 +60,9 @@ pub(super) async fn pass_on(
                 why = verdict.message,
                 "nowhere to pass on to"
             );
-            return refuse(503, "service unavailable");
+            return ended(503, "service unavailable");
         }
-        Err(Error::Tls(why)) => return refuse(500, &why),
+        Err(Error::Tls(why)) => return ended(500, &why),
         Err(err) => return refuse(503, &format!("error trying to reach service: {err}")),
     };
     if answer.status().is_redirection() && answer.headers().contains_key(header::LOCATION) {
@@ -88,8 +95,15 @@ async fn exchange(
 ) -> Result<Response<Incoming>, Error> {
     let endpoints = call::endpoints(core, remote).map_err(Error::Nowhere)?;
     let stream = call::connect(core, remote, &endpoints).await?;
+    let flaws = Flaws::of(stream.get_ref().1.peer_certificates().unwrap_or_default());
+    let is_upgrade = request.headers().contains_key(header::UPGRADE);
     let answer = proxy::send(core, stream, request).await;
-    answer.map_err(|err| Error::Send(err.message().to_owned()))
+    let answer = answer.map_err(|err| Error::Send(err.message().to_owned()))?;
+    // As upstream, whose upgrades take another way.
+    if !is_upgrade {
+        core.aggregated.deprecated.count(&remote.host(), flaws);
+    }
+    Ok(answer)
 }
 
 fn outgoing(

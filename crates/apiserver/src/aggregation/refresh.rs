@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::call::{self, Error};
 use super::endpoints::Endpoint;
 use super::{openapi, resources};
-use crate::aggregated::{Remote, Told};
+use crate::aggregated::Remote;
 use crate::pipeline::Core;
 
 /// To answer in.
@@ -65,7 +65,7 @@ pub(super) async fn run(core: &Arc<Core>, remote: &Remote, endpoint: &Endpoint) 
     let before = core.aggregated.table().told(version).cloned();
     let mut told = before.as_deref().cloned().unwrap_or_default();
     match discovery(core, remote, endpoint).await {
-        Ok(resources) => told.resources = resources,
+        Ok(resources) => told = told.with_resources(resources),
         Err(err) => {
             let error = stdx::error_chain(&err);
             tracing::debug!(api_service = remote.name, error, "no discovery of another server");
@@ -78,7 +78,7 @@ pub(super) async fn run(core: &Arc<Core>, remote: &Remote, endpoint: &Endpoint) 
     if let Some(place) = openapi_v3(core, remote, endpoint).await {
         told.openapi_v3 = Some(place);
     }
-    core.aggregated.tell(version, Told { ..told });
+    core.aggregated.tell(version, told);
 }
 
 async fn discovery(core: &Arc<Core>, remote: &Remote, endpoint: &Endpoint) -> Result<Bytes, Error> {

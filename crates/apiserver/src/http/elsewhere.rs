@@ -7,7 +7,7 @@ use apimachinery::{ApiError, User};
 use authn::Authenticated;
 use authz::{Attributes, Authorized};
 use http::request::Parts as Head;
-use http::{HeaderName, Method, Response};
+use http::{HeaderName, Method, Response, StatusCode};
 use http_body_util::BodyExt;
 
 use super::offered::Offered;
@@ -16,6 +16,7 @@ use super::query::Query;
 use super::{Body, status};
 use crate::aggregated::Remote;
 use crate::flow::{self, Class, Length, Seat};
+use crate::metrics::By;
 use crate::pipeline::hooks::Passing;
 use crate::pipeline::{self, Core};
 
@@ -104,6 +105,14 @@ fn verb_of(method: &Method, target: &ResourcePath, watches: bool) -> &'static st
         ("DELETE", false) => "deletecollection",
         ("DELETE", true) => "delete",
         _ => "",
+    }
+}
+
+/// There was no room for a request: its server does not count what it never saw.
+pub(super) fn refused(core: &Core, remote: &Remote, head: &Head, err: &ApiError) {
+    if err.code() == StatusCode::TOO_MANY_REQUESTS.as_u16() {
+        let subject = core.aggregated.subject_of(head, &remote.group_version);
+        core.metrics.elsewhere.ended(&subject, By::FlowControl, err.code());
     }
 }
 

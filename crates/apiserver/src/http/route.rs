@@ -11,7 +11,7 @@ use authn::{Authenticated, ClientCertificate, credentials};
 use client::{ListOptions, PatchKind, Verb};
 use futures_util::FutureExt as _;
 use http::request::Parts as Head;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use telemetry::logs::{AuditId, with_audit_id};
@@ -130,7 +130,8 @@ async fn routed(
         let asked = Asked::of(&head.method, url_path, head.uri.query())?;
         let class = asked.class(authenticated.user(), url_path);
         seen.class = Some(class);
-        let let_in = asked.enter(core, authenticated, class).await?;
+        let let_in = asked.enter(core, authenticated, class).await;
+        let let_in = let_in.inspect_err(|err| elsewhere::refused(core, &remote, &head, err))?;
         head.extensions.extend(seen.audit_id());
         return elsewhere::answer(core, remote, let_in, (head, body)).await;
     }
@@ -154,6 +155,11 @@ async fn routed(
     let call = call_of(verb, target, &query, &head)?;
     let notes = seen.notes.clone();
     let entered = pipeline::enter(core, authenticated, kind, (call, notes)).await;
+    if let (Err(err), Some(recording)) = (&entered, &seen.recording)
+        && err.code() == StatusCode::TOO_MANY_REQUESTS.as_u16()
+    {
+        recording.turned_away();
+    }
     let request = match entered {
         // Nobody is there to say what there is not.
         Err(err) if err.is_not_found() && !has_group(core, &group) => return Ok(missing()),

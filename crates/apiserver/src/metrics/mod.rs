@@ -1,5 +1,6 @@
 //! What the API server counts, under upstream's names: one file for each thing that is counted.
 
+mod elsewhere;
 mod in_flight;
 mod legacy_tokens;
 mod requests;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use telemetry::Registry;
 
+pub(crate) use elsewhere::{By, Elsewhere, Subject};
 pub(crate) use requests::{About, Recording};
 pub(crate) use storage::Operation;
 
@@ -24,6 +26,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// One page is made at a time: some numbers are taken away before they are set anew.
     writing: tokio::sync::Mutex<()>,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) legacy_tokens: LegacyTokens,
     pub(crate) requests: Arc<Requests>,
     pub(crate) storage: Storage,
@@ -33,6 +36,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(registry: Registry) -> Self {
         Self {
+            elsewhere: Elsewhere::new(&registry),
             legacy_tokens: LegacyTokens::new(&registry),
             requests: Arc::new(Requests::new(&registry)),
             storage: Storage::new(&registry),

@@ -15,10 +15,11 @@ use telemetry::{
 };
 use tokio::time::Instant;
 
+use super::elsewhere::TERMINATIONS;
 use super::in_flight::Peak;
 use crate::registry::Kinds;
 
-const TOTAL: Description<9> = Description {
+pub(super) const TOTAL: Description<9> = Description {
     name: "apiserver_request_total",
     stability: Stability::Stable,
     help: "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, \
@@ -100,6 +101,7 @@ pub(crate) struct Requests {
     sizes: Family<Histogram, 7>,
     long_running: Family<Gauge, 7>,
     in_flight: Family<Gauge, 1>,
+    terminations: Family<Counter, 8>,
     /// By the labels of `duration`.
     series: Interner<Series, 8>,
     readonly: Peak,
@@ -136,6 +138,7 @@ impl Requests {
             sizes: registry.histograms(&SIZES, Buckets::units(&SIZE_BOUNDS)),
             long_running: registry.gauges(&LONG_RUNNING),
             in_flight: registry.gauges(&IN_FLIGHT),
+            terminations: registry.counters(&TERMINATIONS),
             series: Interner::default(),
             readonly: Peak::default(),
             mutating: Peak::default(),
@@ -219,6 +222,14 @@ impl Requests {
 }
 
 impl Recording {
+    /// There was no room for it.
+    pub(crate) fn turned_away(&self) {
+        let [verb, _, group, version, resource, subresource, scope, component] =
+            self.series.labels.each_ref().map(|it| &**it);
+        let labels = [verb, group, version, resource, subresource, scope, component, "429"];
+        self.requests.terminations.with(labels).increment();
+    }
+
     /// The answer is made; `size` is unknown for one that is compressed as it is sent.
     pub(crate) fn finish(mut self, code: u16, size: Option<u64>) {
         self.count(code);
@@ -364,6 +375,9 @@ mod tests {
             ],
             &of("apiserver_request_total", "WATCH", "200", 1),
         );
+        listing.turned_away();
+        let ended = "apiserver_request_terminations_total{code=\"429\",component=\"apiserver\",group=\"\",resource=\"pods\",scope=\"cluster\",subresource=\"\",verb=\"LIST\",version=\"v1\"} 1";
+        check(&[ended], "POST");
         drop((watch, listing));
         check(&[&of("apiserver_request_total", "WATCH", "200", 1), &long_running(0)], "POST");
     }

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use admission::{Draft, Forms, Valid};
+use admission::{Draft, Forms, Json, Valid};
 use api::{ApiObject, Kind, Part, Stored};
 use apimachinery::validation::{
     validate_metadata, validate_metadata_again, validate_metadata_update,
 };
 use apimachinery::{ApiError, FieldErrors, GroupKind, GroupResource, Path};
-use bytes::Bytes;
 use client::Preconditions;
 use serde_json::Value;
 
@@ -31,8 +30,7 @@ pub(crate) struct Current {
     kind: Arc<dyn Kind>,
     /// The JSON of the object: of a custom resource in the version of the request, of all others as
     /// it is stored.
-    json: Bytes,
-    tree: OnceLock<Value>,
+    json: Arc<Json>,
     /// In the version of the request, if that is another.
     served_tree: OnceLock<Option<Value>>,
 }
@@ -57,8 +55,8 @@ impl Current {
                 ApiError::internal("the stored object cannot be read").with_source(err)
             })?,
         };
-        let (tree, served_tree) = Default::default();
-        Ok(Self { stored, object, kind: kind.clone(), json, tree, served_tree })
+        let (kind, json) = (kind.clone(), Arc::new(Json::new(json)));
+        Ok(Self { stored, object, kind, json, served_tree: OnceLock::new() })
     }
 
     /// In the version of the request.
@@ -74,12 +72,8 @@ impl Forms for Current {
         self.object.as_ref()
     }
 
-    fn bytes(&self) -> &Bytes {
+    fn json(&self) -> &Arc<Json> {
         &self.json
-    }
-
-    fn tree(&self) -> &Value {
-        self.tree.get_or_init(|| serde_json::from_slice(&self.json).unwrap_or_default())
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::failure::Failure;
+use crate::deprecated::{Deprecated, Flaws};
 
 /// Of the answer of somebody who does not answer with success.
 const REFUSAL_MAX: usize = 64 << 10;
@@ -60,18 +61,23 @@ pub(super) struct Connection {
     /// Whether the last answer was read to its end, so that another question can be asked.
     is_between: bool,
     pub(super) idle_since: Instant,
+    /// Counted with each answer.
+    flaws: Option<(Flaws, String, Arc<Deprecated>)>,
 }
 
 impl Connection {
     pub(super) async fn start(
         tasks: &Tasks,
-        (way, shown): (Way, u64),
+        (way, shown, deprecated): (Way, u64, &Arc<Deprecated>),
         stream: TcpStream,
         (tls, name): (Arc<ClientConfig>, ServerName<'static>),
     ) -> Result<Self, Failure> {
         let server = name.to_str().into_owned();
         let stream = TlsConnector::from(tls).connect(name, stream).await;
         let stream = stream.map_err(|err| Failure::of_handshake(&err, &server))?;
+        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+        let flaws = Some(Flaws::of(chain)).filter(|it| *it != Flaws::default());
+        let flaws = flaws.map(|it| (it, server, deprecated.clone()));
         let (sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|err| Failure::of_connection(&err))?;
@@ -83,7 +89,7 @@ impl Connection {
                 _ = connection => {}
             }
         });
-        Ok(Self { way, shown, sender, is_between: true, idle_since: Instant::now() })
+        Ok(Self { way, shown, sender, is_between: true, idle_since: Instant::now(), flaws })
     }
 
     pub(super) fn is_one_of(&self, ways: &[Way]) -> bool {
@@ -103,6 +109,9 @@ impl Connection {
         self.sender.ready().await.map_err(|err| Failure::of_connection(&err))?;
         let response = self.sender.send_request(request).await;
         let response = response.map_err(|err| Failure::of_connection(&err))?;
+        if let Some((flaws, server, deprecated)) = &self.flaws {
+            deprecated.count(server, *flaws);
+        }
         let status = response.status();
         if !status.is_success() {
             let (body, _) = collect(response.into_body(), REFUSAL_MAX).await?;

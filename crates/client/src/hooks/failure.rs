@@ -182,6 +182,7 @@ fn certificate_text(err: &CertificateError, name: &str) -> String {
             let names: Vec<String> = presented.iter().map(bare).collect();
             format!("certificate is valid for {}, not {name}", names.join(", "))
         }
+        CertificateError::Other(why) => why.to_string(),
         other => other.to_string(),
     }
 }

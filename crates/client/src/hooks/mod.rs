@@ -12,7 +12,6 @@ mod identity;
 mod target;
 #[cfg(test)]
 mod tests;
-mod trust;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,8 +21,10 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use lifecycle::Tasks;
 use stdx::Random;
+use telemetry::Registry;
 use tokio::time::Instant;
 
+use crate::deprecated::Deprecated;
 use connection::{Connection, Way};
 
 pub use credentials::Credentials;
@@ -75,11 +76,19 @@ struct Network {
     tasks: Tasks,
     random: Random,
     resolve: Arc<dyn Resolve>,
+    deprecated: Arc<Deprecated>,
 }
 
 impl Caller {
-    pub fn new(tasks: &Tasks, random: &Random, resolve: Arc<dyn Resolve>) -> Self {
-        Self::over(Network { tasks: tasks.child("webhooks"), random: random.clone(), resolve })
+    pub fn new(
+        tasks: &Tasks,
+        random: &Random,
+        resolve: Arc<dyn Resolve>,
+        metrics: &Registry,
+    ) -> Self {
+        let (tasks, random) = (tasks.child("webhooks"), random.clone());
+        let deprecated = Deprecated::of_webhooks(metrics);
+        Self::over(Network { tasks, random, resolve, deprecated })
     }
 
     pub fn over(carrier: impl Carry + 'static) -> Self {
@@ -156,7 +165,7 @@ impl Network {
         (ways, shown): (Vec<Way>, u64),
         deadline: Instant,
     ) -> Result<Connection, Failure> {
-        let tls = target.tls()?;
+        let tls = target.tls(&self.deprecated)?;
         let n_ways = ways.len();
         let mut failed = None;
         for (index, way) in ways.into_iter().enumerate() {
@@ -165,7 +174,8 @@ impl Network {
             let share = left / u32::try_from(n_ways - index).unwrap_or(1);
             match tokio::time::timeout(share, way.dial()).await {
                 Ok(Ok(stream)) => {
-                    return Connection::start(&self.tasks, (way, shown), stream, tls).await;
+                    let to = (way, shown, &self.deprecated);
+                    return Connection::start(&self.tasks, to, stream, tls).await;
                 }
                 Ok(Err(err)) => {
                     failed = Some(Failure::new(format!("dial tcp {way}: {}", dialed(&err))));

@@ -9,6 +9,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderValue, Request, Uri};
 use http_body_util::Full;
 use rustls::ClientConfig;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use tokio::time::Instant;
 
@@ -16,7 +17,8 @@ use super::connection::{Connection, Way};
 use super::credentials::Credentials;
 use super::failure::Failure;
 use super::identity::Identity;
-use super::trust::{self, Trust};
+use crate::deprecated::Deprecated;
+use crate::trust::Trust;
 
 /// Connections that nobody uses at the moment, for one target.
 const IDLE_MAX: usize = 16;
@@ -114,13 +116,30 @@ impl Target {
         format!("{}?timeout={seconds}s", self.base)
     }
 
-    pub(super) fn tls(&self) -> Result<(Arc<ClientConfig>, ServerName<'static>), Failure> {
-        let config = self.tls.get_or_init(|| trust::config(&self.trust, self.identity.as_ref()));
-        let config = config.clone()?;
+    pub(super) fn tls(
+        &self,
+        deprecated: &Arc<Deprecated>,
+    ) -> Result<(Arc<ClientConfig>, ServerName<'static>), Failure> {
+        let config = self.tls.get_or_init(|| self.config(deprecated)).clone()?;
         let host = self.server_name.as_ref().unwrap_or(&self.host);
         let name = ServerName::try_from(host.clone());
         let name = name.map_err(|_| Failure::new(format!("{host:?} is no host")))?;
         Ok((config, name))
+    }
+
+    /// HTTP/1.1 alone: with HTTP/2 all questions would go to the one endpoint that came first
+    /// (kubernetes#75791).
+    fn config(&self, deprecated: &Arc<Deprecated>) -> Result<Arc<ClientConfig>, Failure> {
+        let shown = self.identity.as_ref().filter(|it| it.has_certificate());
+        let resolver = shown.map(|it| it.clone() as Arc<dyn ResolvesClientCert>);
+        let config = self.trust.config(resolver, deprecated);
+        let mut config = config.map_err(|err| Failure::new(err.to_string()))?;
+        if shown.is_some() {
+            // A session that is taken up again would be of whoever we were before a rotation.
+            config.resumption = Resumption::disabled();
+        }
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
     }
 
     pub(super) fn request(

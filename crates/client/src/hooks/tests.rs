@@ -16,9 +16,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lifecycle::Tasks;
+use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use stdx::Random;
+use telemetry::Registry;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -97,7 +99,10 @@ async fn answer(
 /// Serves until the tasks end, under `names`.
 async fn serve(names: &[&str]) -> Server {
     let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
-    let certified = rcgen::generate_simple_self_signed(names).unwrap();
+    serve_as(&rcgen::generate_simple_self_signed(names).unwrap()).await
+}
+
+async fn serve_as(certified: &CertifiedKey<KeyPair>) -> Server {
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let (certificates, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| client()).unzip();
@@ -152,8 +157,12 @@ impl Resolve for Fixed {
 }
 
 fn caller(tasks: &Tasks, ways: Result<Ways, String>) -> (Caller, Arc<Fixed>) {
+    counting(tasks, ways, &Registry::default())
+}
+
+fn counting(tasks: &Tasks, ways: Result<Ways, String>, metrics: &Registry) -> (Caller, Arc<Fixed>) {
     let fixed = Arc::new(Fixed(Mutex::new(ways)));
-    (Caller::new(tasks, &Random::from_seed(1), fixed.clone()), fixed)
+    (Caller::new(tasks, &Random::from_seed(1), fixed.clone(), metrics), fixed)
 }
 
 fn endpoints(addresses: &[SocketAddr]) -> Result<Ways, String> {
@@ -360,4 +369,37 @@ async fn a_certificate_that_is_rotated_is_shown_and_a_bad_one_is_not() {
     ask(&caller, &target, 100).await.unwrap();
     assert_eq!(shown(&server), ["0", "0", "0", "1"]);
     assert_eq!(server.seen.connections.load(Ordering::Relaxed), 2, "the old one shows the old");
+}
+
+#[tokio::test]
+async fn who_has_its_name_at_the_wrong_place_is_told_so_and_counted() {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, SERVICE);
+    let signing_key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&signing_key).unwrap();
+    let server = serve_as(&CertifiedKey { cert, signing_key }).await;
+    let metrics = Registry::default();
+    let (caller, _) = counting(&server.tasks, endpoints(&[server.address]), &metrics);
+    let counted = || {
+        let page = metrics.render();
+        let lines = page.lines().filter(|it| !it.starts_with('#'));
+        lines.map(|it| it.trim_start_matches("apiserver_webhooks_x509_").to_owned()).collect()
+    };
+    let check = |expected: [&str; 2]| {
+        let seen: Vec<String> = counted();
+        assert_eq!(seen, expected);
+    };
+    check(["insecure_sha1_total 0", "missing_san_total 0"]);
+    let why = ask(&caller, &service(&server, "/echo"), 100).await.unwrap_err();
+    let expected = "tls: failed to verify certificate: x509: certificate relies on legacy Common \
+                    Name field, use SANs instead";
+    assert!(why.ends_with(expected), "{why}");
+    check(["insecure_sha1_total 0", "missing_san_total 1"]);
+    // Whoever is believed whatever it shows is counted with each answer.
+    let target = service(&server, "/echo").unverified();
+    for _ in 0..2 {
+        ask(&caller, &target, 100).await.unwrap();
+    }
+    check(["insecure_sha1_total 0", "missing_san_total 3"]);
+    server.tasks.shutdown(TIMEOUT).await.unwrap();
 }

@@ -1,16 +1,15 @@
 //! Pods in, policies or refusals out; and the schema, of which no image may be forgotten.
 
-use std::collections::BTreeSet;
-
 use api::core::Pod;
 use apimachinery::User;
-use apimachinery::schema::{SchemaRef, Type};
+use apimachinery::schema::Type;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
 use super::{AlwaysPullImages, policies, visit};
 use crate::attributes::Operation;
 use crate::plugins::fixture::{Case, Objects, create_pod, decode, pod};
+use crate::plugins::pod_fields;
 
 #[test]
 fn every_image_is_pulled() {
@@ -61,33 +60,15 @@ fn who_changes_it_afterwards_is_refused() {
     );
 }
 
-/// The paths to all texts below `schema` whose name is that of a policy.
-fn policy_fields(schema: &SchemaRef, path: &[&str], found: &mut BTreeSet<String>) {
-    assert!(path.len() < 16, "a pod does not nest this deep: {path:?}");
-    let schema = schema.resolve();
-    let name = path.last().map(|it| it.to_lowercase()).unwrap_or_default();
-    if schema.kind == Type::String && name.ends_with("pullpolicy") {
-        found.insert(path.join("."));
-    }
-    if let Some(items) = &schema.items {
-        policy_fields(items, &[path, &["[]"]].concat(), found);
-    }
-    for (name, field) in &schema.properties {
-        policy_fields(field, &[path, &[name.as_str()]].concat(), found);
-    }
-}
-
 #[test]
 fn no_policy_of_the_schema_is_forgotten() {
-    let mut fields = BTreeSet::new();
-    policy_fields(&api::schema("io.k8s.api.core.v1.PodSpec"), &[], &mut fields);
+    let fields = pod_fields::all(|path, schema| {
+        schema.kind == Type::String && path.to_lowercase().ends_with("pullpolicy")
+    });
     assert!(fields.len() >= 4, "{fields:?}");
     for field in &fields {
-        let value = field.split('.').rev().fold(json!("Never"), |inner, step| match step {
-            "[]" => json!([inner]),
-            field => json!({ field: inner }),
-        });
-        let mut spec: PodSpec = serde_json::from_value(value.clone()).unwrap();
+        let value = pod_fields::with(field, json!("Never"));
+        let mut spec: PodSpec = serde_json::from_value(value).unwrap();
         let found = policies(&spec);
         let [(path, policy)] = found.as_slice() else { panic!("{field}") };
         assert_eq!(policy.as_deref(), Some("Never"), "{field}");

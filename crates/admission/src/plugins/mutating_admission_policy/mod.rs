@@ -28,8 +28,9 @@ use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::metrics::Metrics;
 use crate::policy::params;
-use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, OnFailure, Rules};
+use crate::policy::request::{AskedAbout, settle};
+use crate::policy::source::{Binding, Definition, OnFailure, Rules, define};
+use crate::shown::Shown;
 use observed::Watched;
 use patches::Patched;
 
@@ -51,15 +52,7 @@ pub(crate) enum Mutation {
 
 impl Mutations {
     pub(crate) fn compile(policy: &Object) -> Option<Definition<Self>> {
-        let spec = policy.spec.as_ref()?;
-        let frame = Frame {
-            name: policy.metadata.name.as_deref().unwrap_or_default(),
-            failure_policy: spec.failure_policy.as_deref(),
-            param_kind: spec.param_kind.as_ref(),
-            constraints: spec.match_constraints.as_ref(),
-        };
-        let spec = spec.clone();
-        Some(Definition::new(&frame, move || Self::rules(&spec)))
+        define!(policy, Self::rules)
     }
 
     fn rules(spec: &MutatingAdmissionPolicySpec) -> Rules<Self> {
@@ -176,9 +169,10 @@ async fn admit(policies: &Policies, context: &mut Context<'_>) -> Result<(), Api
     if context.is_reinvocation() && context.generation() != context.memory::<Memory>().left {
         context.memory::<Memory>().require_all();
     }
-    let decisions = Arc::new(Decisions::default());
+    let (about, decisions) = Default::default();
+    let mut asking = Asking { about, decisions, metrics: &policies.metrics };
     for case in cases {
-        run(context, &case, (&decisions, &policies.metrics), &mut problems).await?;
+        run(context, &case, &mut asking, &mut problems).await?;
     }
     context.memory::<Memory>().left = context.generation();
     if problems.0.is_empty() { Ok(()) } else { Err(refused(context, problems.0)) }
@@ -236,10 +230,17 @@ async fn find(policies: &Policies, context: &Context<'_>, problems: &mut Problem
     cases
 }
 
+/// What is known of the request by now, for all policies.
+struct Asking<'p> {
+    about: AskedAbout,
+    decisions: Arc<Decisions>,
+    metrics: &'p Metrics,
+}
+
 async fn run(
     context: &mut Context<'_>,
     case: &Case,
-    (decisions, metrics): (&Arc<Decisions>, &Metrics),
+    asking: &mut Asking<'_>,
     problems: &mut Problems,
 ) -> Result<(), ApiError> {
     if context.draft().is_none() {
@@ -247,10 +248,10 @@ async fn run(
     }
     let (definition, binding) = (&case.definition, Some(case.binding.name.as_str()));
     let mut watched = Watched::begin(context);
-    let judged = matches(context, case, decisions).await?;
+    let judged = matches(context, case, asking).await?;
     if !definition.rules.conditions.is_empty() {
         let of = Of::Policy(&definition.name);
-        metrics.conditions.judged(of, context.request.operation, &judged);
+        asking.metrics.conditions.judged(of, context.request.operation, &judged);
     }
     watched.spent(judged.cost);
     match judged.verdict {
@@ -270,21 +271,9 @@ async fn run(
     if context.is_reinvocation() && !context.memory::<Memory>().due.contains(&key) {
         return Ok(());
     }
-    let is_spared = definition.on_failure(&context.request) == OnFailure::Spare;
     let before = context.generation();
     for (index, mutation) in definition.rules.effect.mutations.iter().enumerate() {
-        let begin = Instant::now();
-        let done = change(context, case, mutation, decisions).await;
-        let why = match &done {
-            Ok((Ok(()), _)) => None,
-            Ok((Err(why), _)) => Some(why.as_str()),
-            Err(err) => Some(err.message()),
-        };
-        metrics.mutated((&definition.name, &case.binding.name), why, begin.elapsed());
-        let (done, cost) = match done {
-            Err(err) if is_spared => (Err(err.message().to_owned()), 0),
-            done => done?,
-        };
+        let (done, cost) = attempt(context, case, mutation, asking).await?;
         watched.evaluated(index, mutation, cost, done.as_ref().err());
         if let Err(why) = done {
             problems.add(context, definition, binding, &why);
@@ -302,14 +291,42 @@ async fn run(
     Ok(())
 }
 
-/// One mutation, on the object as it is by now; or why it cannot be told. With what it cost.
+/// Whether it is done, or why it cannot be; and what that cost.
+type Done = (Result<(), String>, u64);
+
+/// One mutation, measured. What makes no object of the object ends the request, unless the cluster
+/// lives on that.
+async fn attempt(
+    context: &mut Context<'_>,
+    case: &Case,
+    mutation: &Mutation,
+    asking: &mut Asking<'_>,
+) -> Result<Done, ApiError> {
+    let begin = Instant::now();
+    let done = change(context, case, mutation, asking).await;
+    let why = match &done {
+        Ok((Ok(()), _)) => None,
+        Ok((Err(why), _)) => Some(why.as_str()),
+        Err(err) => Some(err.message()),
+    };
+    let (policy, binding) = (&case.definition, &case.binding);
+    asking.metrics.mutated((&policy.name, &binding.name), why, begin.elapsed());
+    match done {
+        Err(err) if policy.on_failure(&context.request) == OnFailure::Spare => {
+            Ok((Err(err.message().to_owned()), 0))
+        }
+        done => done,
+    }
+}
+
+/// On the object as it is by now.
 async fn change(
     context: &mut Context<'_>,
     case: &Case,
     mutation: &Mutation,
-    decisions: &Arc<Decisions>,
-) -> Result<(Result<(), String>, u64), ApiError> {
-    let (patched, cost) = mutate(context, case, mutation, decisions).await?;
+    asking: &mut Asking<'_>,
+) -> Result<Done, ApiError> {
+    let (patched, cost) = mutate(context, case, mutation, asking).await?;
     let done = match patched {
         Ok(Some(tree)) => {
             if matches!(mutation, Mutation::JsonPatch(_)) {
@@ -327,13 +344,13 @@ async fn change(
 async fn matches(
     context: &Context<'_>,
     case: &Case,
-    decisions: &Arc<Decisions>,
+    asking: &mut Asking<'_>,
 ) -> Result<Judged, ApiError> {
     let evaluate = |inputs: &Inputs<'_>| {
         let nowhere = Inputs { namespace: &Value::Null, ..*inputs };
         case.definition.rules.conditions.judge(&case.definition.rules.composition, &nowhere)
     };
-    with_inputs(context, case, decisions, evaluate).await
+    with_inputs(context, case, asking, evaluate).await
 }
 
 /// The object as it will be, if the mutation says anything; or why it cannot be told.
@@ -341,7 +358,7 @@ async fn mutate(
     context: &Context<'_>,
     case: &Case,
     mutation: &Mutation,
-    decisions: &Arc<Decisions>,
+    asking: &mut Asking<'_>,
 ) -> Result<Patched, ApiError> {
     let schema = context.request.kind.schema();
     let composition = &case.definition.rules.composition;
@@ -349,28 +366,27 @@ async fn mutate(
         Mutation::Apply(expression) => patches::apply(expression, composition, inputs, &schema),
         Mutation::JsonPatch(expression) => patches::json_patch(expression, composition, inputs),
     };
-    with_inputs(context, case, decisions, evaluate).await
+    with_inputs(context, case, asking, evaluate).await
 }
 
 async fn with_inputs<T>(
     context: &Context<'_>,
     case: &Case,
-    decisions: &Arc<Decisions>,
+    asking: &mut Asking<'_>,
     evaluate: impl Fn(&Inputs<'_>) -> T,
 ) -> Result<T, ApiError> {
     let shown = Shown::new(context, &case.invocation).await?;
-    let request = request_value(context, &case.invocation);
-    let namespace = namespace_value(context)?;
-    let asked = requested_resource(context);
+    let asked = asking.about.find(context, &case.invocation)?;
+    let decisions = &asking.decisions;
     let params = case.params.as_deref().unwrap_or(&Value::Null);
     Ok(settle(context, decisions, || {
         evaluate(&Inputs {
-            object: &shown.object,
-            old: &shown.old,
-            request: &request,
-            namespace: &namespace,
+            object: shown.object_tree(),
+            old: shown.old_tree(),
+            request: &asked.request,
+            namespace: &asked.namespace,
             params,
-            authorizer: Some((decisions, &asked)),
+            authorizer: Some((decisions, &asked.resource)),
         })
     })
     .await)

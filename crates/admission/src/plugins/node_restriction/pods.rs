@@ -127,7 +127,7 @@ fn validate_status(node: &str, context: &Context<'_>) -> Verdict {
 }
 
 /// What of the API a pod needs, if anything. A volume that is not known to need nothing counts.
-fn refers_to(spec: &PodSpec) -> Option<String> {
+pub(super) fn refers_to(spec: &PodSpec) -> Option<String> {
     if spec.service_account_name.as_ref().is_some_and(|it| !it.is_empty()) {
         return Some("serviceaccounts".to_owned());
     }

@@ -1,9 +1,7 @@
 //! Pod spec in, pod spec or refusal out.
 
-use std::collections::BTreeSet;
-
 use apimachinery::User;
-use apimachinery::schema::{SchemaRef, Type};
+use apimachinery::schema::Type;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 use stdx::Random;
@@ -11,6 +9,7 @@ use stdx::Random;
 use super::{ServiceAccounts, mountable};
 use crate::attributes::Operation;
 use crate::plugins::fixture::{Case, Objects, create_pod, decode, pod};
+use crate::plugins::pod_fields;
 
 fn create(account: &Value, spec: &Value) -> Result<Value, String> {
     let objects = Objects::default().with("serviceaccounts", account);
@@ -181,34 +180,16 @@ fn a_mirror_pod_asks_nothing_of_the_api() {
     );
 }
 
-/// The paths to all texts below `schema` that are names of Secrets.
-fn secret_names(schema: &SchemaRef, path: &[&str], found: &mut BTreeSet<String>) {
-    assert!(path.len() < 16, "a pod does not nest this deep: {path:?}");
-    let schema = schema.resolve();
-    let shown = path.join(".");
-    let is_name = path.last().is_some_and(|it| ["name", "secretName"].contains(it));
-    if schema.kind == Type::String && is_name && shown.to_lowercase().contains("secret") {
-        found.insert(shown);
-    }
-    if let Some(items) = &schema.items {
-        secret_names(items, &[path, &["[]"]].concat(), found);
-    }
-    for (name, field) in &schema.properties {
-        secret_names(field, &[path, &[name.as_str()]].concat(), found);
-    }
-}
-
 #[test]
 fn no_field_that_names_a_secret_is_mountable_unlisted() {
-    let mut fields = BTreeSet::new();
-    secret_names(&api::schema("io.k8s.api.core.v1.PodSpec"), &[], &mut fields);
+    let fields = pod_fields::all(|path, schema| {
+        let is_name = [".name", ".secretName"].iter().any(|it| path.ends_with(it));
+        schema.kind == Type::String && is_name && path.to_lowercase().contains("secret")
+    });
     assert!(fields.len() >= 17, "{fields:?}");
     let account = decode(&json!({"metadata": {"name": "strict"}}));
     for field in &fields {
-        let value = field.split('.').rev().fold(json!("treasure"), |inner, step| match step {
-            "[]" => json!([inner]),
-            field => json!({ field: inner }),
-        });
+        let value = pod_fields::with(field, json!("treasure"));
         let spec: PodSpec = serde_json::from_value(value).unwrap();
         let refused = mountable::validate(&account, &spec)
             .and_then(|()| mountable::validate_ephemeral(&account, &spec));

@@ -28,8 +28,9 @@ use crate::policy::conditions::metrics::Of;
 use crate::policy::evaluation::{Expression, Inputs};
 use crate::policy::exempt::is_exempt;
 use crate::policy::params;
-use crate::policy::request::{Shown, namespace_value, request_value, requested_resource, settle};
-use crate::policy::source::{Binding, Definition, Frame, Hook, OnFailure, Rules};
+use crate::policy::request::{Asked, AskedAbout, settle};
+use crate::policy::source::{Binding, Definition, Hook, OnFailure, Rules, define};
+use crate::shown::Shown;
 use judgment::{Annotation, Decision, Judgment, Policy};
 
 /// Values of audit annotations are cut here.
@@ -55,15 +56,7 @@ struct Validation {
 
 impl Validations {
     pub(crate) fn compile(policy: &Object) -> Option<Definition<Self>> {
-        let spec = policy.spec.as_ref()?;
-        let frame = Frame {
-            name: policy.metadata.name.as_deref().unwrap_or_default(),
-            failure_policy: spec.failure_policy.as_deref(),
-            param_kind: spec.param_kind.as_ref(),
-            constraints: spec.match_constraints.as_ref(),
-        };
-        let spec = spec.clone();
-        Some(Definition::new(&frame, move || Self::rules(&spec)))
+        define!(policy, Self::rules)
     }
 
     fn rules(spec: &ValidatingAdmissionPolicySpec) -> Rules<Self> {
@@ -155,6 +148,7 @@ impl Refusal<'_> {
 async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiError> {
     let mut refusal = Refusal { first: None, context };
     let decisions = Arc::new(Decisions::default());
+    let mut about = AskedAbout::default();
     for hook in policies.validating.find(&context.request).iter() {
         let definition = &hook.definition;
         let Some(constraints) = &definition.constraints else {
@@ -170,7 +164,8 @@ async fn validate(policies: &Policies, context: &Context<'_>) -> Result<(), ApiE
                     Some(why) => refusal.misconfigured(definition, None, &why),
                     None => {
                         let case = Case { policies, context, decisions: &decisions };
-                        case.hold_against(hook, &invocation, &mut refusal).await?;
+                        let said = (&mut about, &mut refusal);
+                        case.hold_against(hook, &invocation, said).await?;
                     }
                 }
             }
@@ -195,14 +190,14 @@ impl Case<'_> {
         &self,
         hook: &Hook<Validations>,
         invocation: &Invocation,
-        refusal: &mut Refusal<'_>,
+        (about, refusal): (&mut AskedAbout, &mut Refusal<'_>),
     ) -> Result<(), ApiError> {
         let definition = &hook.definition;
         let on_failure = definition.on_failure(&self.context.request);
         let policy = Policy { definition, on_failure };
         let mut annotations: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         // What all bindings see alike, made when the first of them is for the request.
-        let mut shown: Option<(Shown<'_>, Value, Value)> = None;
+        let mut seen: Option<(Shown, Arc<Asked>)> = None;
         for binding in &hook.bindings {
             let is_bound = binding.constraints.as_ref().map_or(Ok(true), |it| {
                 it.find(self.context).map(|it| it.is_some()).map_err(|it| it.to_string())
@@ -227,16 +222,15 @@ impl Case<'_> {
             if found.is_empty() {
                 continue;
             }
-            if shown.is_none() {
+            if seen.is_none() {
                 let objects = Shown::new(self.context, invocation).await?;
-                let request = request_value(self.context, invocation);
-                shown = Some((objects, request, namespace_value(self.context)?));
+                seen = Some((objects, about.find(self.context, invocation)?));
             }
-            let Some((shown, request, namespace)) = &shown else { continue };
+            let Some((shown, asked)) = &seen else { continue };
             for params in found {
                 let params = params.as_deref().unwrap_or(&Value::Null);
                 let begin = Instant::now();
-                let judgment = self.judge(policy, shown, [request, namespace, params]).await;
+                let judgment = self.judge(policy, (shown, asked, params)).await;
                 if let Some(judged) = &judgment.matching {
                     let of = Of::Policy(&definition.name);
                     let metrics = &self.policies.metrics.conditions;
@@ -259,18 +253,16 @@ impl Case<'_> {
     async fn judge<'d>(
         &self,
         policy: Policy<'d>,
-        shown: &Shown<'_>,
-        [request, namespace, params]: [&Value; 3],
+        (shown, asked, params): (&Shown, &Asked, &Value),
     ) -> Judgment<'d> {
-        let asked = requested_resource(self.context);
         settle(self.context, self.decisions, || {
             let inputs = Inputs {
-                object: &shown.object,
-                old: &shown.old,
-                request,
-                namespace,
+                object: shown.object_tree(),
+                old: shown.old_tree(),
+                request: &asked.request,
+                namespace: &asked.namespace,
                 params,
-                authorizer: Some((self.decisions, &asked)),
+                authorizer: Some((self.decisions, &asked.resource)),
             };
             judgment::judge(policy, &inputs)
         })

@@ -9,7 +9,7 @@ use apimachinery::{FieldErrors, Path};
 use serde_json::Value;
 
 use super::CustomKind;
-use super::stopwatch::Work;
+use super::stopwatch::{Of, Work};
 use crate::kind::Part;
 
 impl CustomKind {
@@ -23,10 +23,10 @@ impl CustomKind {
         let (root, own) = (Path::root(), self.schemas().own());
         let before = stored.map(|(old, _)| Correlated::new(object, old, &own));
         if let Some(before) = &before {
+            let begin = self.stopwatch.begin();
             // Kept: what is held against the schema asks the same.
-            self.stopwatch.time(Work::Comparison, &mut || {
-                before.is_same();
-            });
+            before.is_same();
+            self.stopwatch.end(Work::Comparison, begin);
         }
         match stored {
             Some((_, Part::Status)) => self.judge_status(object, before.as_ref(), errors),
@@ -44,7 +44,6 @@ impl CustomKind {
         if !was_wrong {
             own.validate_lists(object, &root, errors);
         }
-        let stopwatch = self.stopwatch.as_ref();
         let rules = self.schemas().rules();
         let Some(rules) = rules.as_ref() else { return };
         if has_blocking(errors) {
@@ -58,9 +57,8 @@ impl CustomKind {
         }
         let before =
             Before { value: stored.map(|(old, _)| old), ratchet: Ratchet::of(before.as_ref()) };
-        stopwatch.time(Work::Evaluation, &mut || {
-            rules.evaluate(object, before, &root, OBJECT_BUDGET, errors);
-        });
+        let laps = Of(Work::Evaluation, self.stopwatch.as_ref());
+        rules.evaluate_timed(object, before, &root, (OBJECT_BUDGET, &laps), errors);
     }
 
     /// Whoever writes a status does not answer for the rest.

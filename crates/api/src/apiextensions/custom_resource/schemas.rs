@@ -9,7 +9,7 @@ use apimachinery::schema::SchemaRef;
 use serde_json::Value;
 
 use super::kept::Kept;
-use super::stopwatch::{Stopwatch, Work};
+use super::stopwatch::{Of, Stopwatch, Work};
 use super::{read_schema, with_metadata};
 
 pub(super) struct Schemas {
@@ -52,13 +52,8 @@ impl Schemas {
     }
 
     pub(super) fn rules(&self) -> Arc<Option<Rules>> {
-        let compile = || {
-            let mut rules = None;
-            self.stopwatch.time(Work::Compilation, &mut || {
-                rules = Rules::new(&self.own(), Role::Resource);
-            });
-            rules
-        };
+        let laps = Of(Work::Compilation, self.stopwatch.as_ref());
+        let compile = || Rules::timed(&self.own(), Role::Resource, &laps);
         let (rules, is_new) = self.rules.get(compile);
         self.tell(is_new);
         rules

@@ -2,20 +2,24 @@
 
 use std::sync::Arc;
 
+use apimachinery::cel::rules::Laps;
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Of all rules of one version, when the first object comes that they are for.
+    /// Of the rules of one part of a schema, when the first object comes that they are for.
     Compilation,
-    /// Of all rules on one object.
+    /// Of the rules on one value, and on what is in it.
     Evaluation,
     /// Of what an object was with what it is to be.
     Comparison,
 }
 
 pub trait Stopwatch: Send + Sync {
-    /// Does the work, once.
-    fn time(&self, what: Work, work: &mut dyn FnMut());
+    /// What `end` will be given.
+    fn begin(&self) -> u64;
+
+    fn end(&self, what: Work, begin: u64);
 
     /// Something was compiled, and stays until `Kind::sweep` finds that nobody uses it.
     fn compiled(&self) {}
@@ -26,13 +30,28 @@ pub trait Stopwatch: Send + Sync {
 pub struct Unmeasured;
 
 impl Stopwatch for Unmeasured {
-    fn time(&self, _what: Work, work: &mut dyn FnMut()) {
-        work();
+    fn begin(&self) -> u64 {
+        0
     }
+
+    fn end(&self, _what: Work, _begin: u64) {}
 }
 
 impl Unmeasured {
     pub(super) fn shared() -> Arc<dyn Stopwatch> {
         Arc::new(Self)
+    }
+}
+
+/// One sort of work.
+pub(super) struct Of<'s>(pub(super) Work, pub(super) &'s dyn Stopwatch);
+
+impl Laps for Of<'_> {
+    fn begin(&self) -> u64 {
+        self.1.begin()
+    }
+
+    fn end(&self, begin: u64) {
+        self.1.end(self.0, begin);
     }
 }

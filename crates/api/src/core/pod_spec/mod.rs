@@ -5,6 +5,8 @@
 
 pub(crate) mod defaults;
 pub mod disabled;
+#[cfg(test)]
+pub(crate) mod fields;
 mod image_tag;
 mod qos;
 pub mod references;

@@ -7,7 +7,7 @@ use ::cel::{Bindings, Error, Value as CelValue, from_json};
 use serde_json::Value;
 
 use super::compile::{Compiled, Compiler, Expression};
-use super::{Rule, own_fields, type_text};
+use super::{Laps, Rule, own_fields, type_text};
 use crate::cel::EVALUATION_BUDGET;
 use crate::cel::schema::{Node, Role};
 use crate::field::{FieldErrors, Path};
@@ -44,7 +44,11 @@ pub type Outcome = Option<u64>;
 impl Rules {
     /// `None` if there are none.
     pub fn new(schema: &SchemaRef, role: Role) -> Option<Self> {
-        has_rules(schema).then(|| build(schema, Some(&Node::new(schema, role))))
+        Self::timed(schema, role, &())
+    }
+
+    pub fn timed(schema: &SchemaRef, role: Role, laps: &dyn Laps) -> Option<Self> {
+        has_rules(schema).then(|| build(schema, Some(&Node::new(schema, role)), laps))
     }
 
     /// Evaluates all rules on a value. Problems that are no news become warnings.
@@ -54,6 +58,31 @@ impl Rules {
         before: Before<'_, 'a>,
         path: &Path,
         budget: u64,
+        errors: &mut FieldErrors,
+    ) -> Outcome {
+        self.evaluate_timed(value, before, path, (budget, &()), errors)
+    }
+
+    pub fn evaluate_timed<'a>(
+        &'a self,
+        value: &'a Value,
+        before: Before<'_, 'a>,
+        path: &Path,
+        (budget, laps): (u64, &dyn Laps),
+        errors: &mut FieldErrors,
+    ) -> Outcome {
+        let begin = laps.begin();
+        let outcome = self.evaluate_all(value, before, path, (budget, laps), errors);
+        laps.end(begin);
+        outcome
+    }
+
+    fn evaluate_all<'a>(
+        &'a self,
+        value: &'a Value,
+        before: Before<'_, 'a>,
+        path: &Path,
+        (budget, laps): (u64, &dyn Laps),
         errors: &mut FieldErrors,
     ) -> Outcome {
         if value.is_null() {
@@ -71,7 +100,8 @@ impl Rules {
                     let child = before.ratchet.index(index);
                     let ratchet = before.ratchet.below(child.as_ref());
                     let before = Before { value: old_items.find(item), ratchet };
-                    left = element.evaluate(item, before, &path.index(index), left, errors)?;
+                    let (path, within) = (path.index(index), (left, laps));
+                    left = element.evaluate_timed(item, before, &path, within, errors)?;
                 }
             }
             Value::Object(entries) => {
@@ -85,7 +115,7 @@ impl Rules {
                     let child = before.ratchet.key(name);
                     let ratchet = before.ratchet.below(child.as_ref());
                     let before = Before { value: old.and_then(|it| it.get(name)), ratchet };
-                    left = rules.evaluate(value, before, &path, left, errors)?;
+                    left = rules.evaluate_timed(value, before, &path, (left, laps), errors)?;
                 }
             }
             _ => {}
@@ -100,8 +130,9 @@ fn has_rules(schema: &Schema) -> bool {
         || schema.items.iter().chain(&schema.additional).any(|it| has_rules(it))
 }
 
-fn build(schema: &SchemaRef, node: Option<&Arc<Node>>) -> Rules {
+fn build(schema: &SchemaRef, node: Option<&Arc<Node>>, laps: &dyn Laps) -> Rules {
     let node = node.filter(|it| it.is_visible);
+    let begin = laps.begin();
     let rules = Rule::all_of(schema);
     let own = match node.filter(|_| !rules.is_empty()) {
         None => rules.into_iter().map(|it| (it, Compiled::none())).collect(),
@@ -114,11 +145,12 @@ fn build(schema: &SchemaRef, node: Option<&Arc<Node>>) -> Rules {
             compiled.collect()
         }
     };
+    laps.end(begin);
     let fields = own_fields(schema).filter(|(_, it)| has_rules(it)).filter_map(|(name, it)| {
         // Fields that expressions cannot write are judged on their own.
         let field = node?.named(name).cloned();
         let field = field.unwrap_or_else(|| Node::new(it, Role::of(it)));
-        field.is_visible.then(|| (name.to_owned(), build(it, Some(&field))))
+        field.is_visible.then(|| (name.to_owned(), build(it, Some(&field), laps)))
     });
     let fields = fields.collect();
     let element = schema.items.as_ref().or(schema.additional.as_ref());
@@ -126,7 +158,7 @@ fn build(schema: &SchemaRef, node: Option<&Arc<Node>>) -> Rules {
     Rules {
         own,
         fields,
-        element: element.map(|it| Box::new(build(it, node.and_then(|it| it.element())))),
+        element: element.map(|it| Box::new(build(it, node.and_then(|it| it.element()), laps))),
         node: node.cloned(),
         type_text: type_text(schema),
         list_type: schema.list_type.clone(),

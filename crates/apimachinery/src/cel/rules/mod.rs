@@ -6,6 +6,7 @@ mod compile;
 mod definition;
 mod evaluate;
 mod hint;
+mod laps;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use crate::schema::{Schema, SchemaRef};
 
 pub use definition::{Costs, validate_definition};
 pub use evaluate::{Before, Outcome, Rules};
+pub use laps::Laps;
 pub use path::{FieldPath, find_field};
 
 /// A rule as written.

@@ -1,5 +1,5 @@
-//! How long the rules of custom resources take, under upstream's names. Upstream measures each part
-//! of a schema on its own, here it is a schema, and an object, as a whole.
+//! How long the rules of custom resources take, under upstream's names, and as upstream measures it:
+//! each part of a schema and each value that has rules, or has something in it that has, by itself.
 
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub(super) struct Metrics {
     compilation: Arc<Histogram>,
     evaluation: Arc<Histogram>,
     comparison: Arc<Histogram>,
+    /// What nanoseconds are counted from.
+    epoch: Instant,
     /// Something was compiled.
     compiled: Arc<Notify>,
 }
@@ -46,20 +48,22 @@ impl Metrics {
         let (compilation, evaluation) = (histogram(&COMPILATION), histogram(&EVALUATION));
         let bounds = Buckets::seconds(&BOUNDS_OF_COMPARISON);
         let comparison = registry.histogram(&COMPARISON, bounds);
-        Self { compilation, evaluation, comparison, compiled }
+        Self { compilation, evaluation, comparison, epoch: Instant::now(), compiled }
     }
 }
 
 impl Stopwatch for Metrics {
-    fn time(&self, what: Work, work: &mut dyn FnMut()) {
-        let begin = Instant::now();
-        work();
+    fn begin(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn end(&self, what: Work, begin: u64) {
         let histogram = match what {
             Work::Compilation => &self.compilation,
             Work::Evaluation => &self.evaluation,
             Work::Comparison => &self.comparison,
         };
-        histogram.observe(begin.elapsed());
+        histogram.observe_units(self.begin() - begin);
     }
 
     fn compiled(&self) {

@@ -2,6 +2,7 @@
 //! write that established them is acknowledged, and their objects removed before they go
 //! themselves.
 
+mod described;
 mod metrics;
 mod sweep;
 
@@ -48,6 +49,7 @@ pub(crate) struct Definitions {
     cache: Weak<Cache>,
     conversions: Conversions,
     stopwatch: Arc<dyn Stopwatch>,
+    described: described::Described,
     /// Something of a definition was compiled.
     compiled: Arc<Notify>,
     /// Names of definitions to look at.
@@ -80,6 +82,7 @@ impl Definitions {
             cache,
             conversions,
             stopwatch: Arc::new(metrics::Metrics::new(metrics, compiled.clone())),
+            described: described::Described::new(metrics),
             compiled,
             pending: Mutex::default(),
             terminating: Mutex::default(),
@@ -227,6 +230,7 @@ impl Hooks for Definitions {
                 }
                 let converter = self.conversions.of(&name, Some(&definition));
                 let kinds = CustomKind::measured(&definition, &self.stopwatch);
+                self.described.changed(&name, &kinds);
                 self.registry.set_custom(&name, kinds.clone(), converter);
                 // They serve what was said when they began. Clients begin anew.
                 if !is_served_alike(change) {
@@ -237,6 +241,7 @@ impl Hooks for Definitions {
             None => {
                 self.end_watches(before());
                 self.terminating().retain(|_, it| *it != name);
+                self.described.changed(&name, &[]);
                 let nobody = self.conversions.of(&name, None);
                 self.registry.set_custom(&name, Vec::new(), nobody);
             }

@@ -59,6 +59,15 @@ async fn each_phase_and_each_plugin_is_timed() {
     }
     let bucket = r#"apiserver_admission_step_admission_duration_seconds_bucket{operation="CREATE",rejected="true",type="admit",le="2.5"}"#;
     assert_eq!(count(&page, bucket), 1);
+    // The same, as quantiles.
+    let name = "apiserver_admission_step_admission_duration_seconds_summary";
+    let labels = r#"operation="CREATE",rejected="true",type="admit""#;
+    assert_eq!(count(&page, &format!("{name}_count{{{labels}}}")), 1);
+    for quantile in ["0.5", "0.9", "0.99"] {
+        let series = format!("{name}{{{labels},quantile=\"{quantile}\"}} ");
+        let found = page.iter().find_map(|it| it.strip_prefix(&series)?.parse::<f64>().ok());
+        assert!(found.is_some_and(|it| it > 0.0), "{series} {found:?}");
+    }
 }
 
 fn conditions(expressions: &[&str]) -> Value {

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod metadata;
+mod references;
 
 use std::future::ready;
 

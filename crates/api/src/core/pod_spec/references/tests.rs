@@ -2,45 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::schema::{SchemaRef, Type};
+use apimachinery::schema::Type;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
 use super::{claims, config_maps, secrets};
-
-/// The paths to all texts below `schema`; `[]` goes into a list.
-fn texts(schema: &SchemaRef, path: &[&str], found: &mut BTreeSet<String>) {
-    assert!(path.len() < 16, "a pod does not nest this deep: {path:?}");
-    let schema = schema.resolve();
-    if schema.kind == Type::String {
-        found.insert(path.join("."));
-    }
-    if let Some(items) = &schema.items {
-        texts(items, &[path, &["[]"]].concat(), found);
-    }
-    for (name, field) in &schema.properties {
-        texts(field, &[path, &[name.as_str()]].concat(), found);
-    }
-}
+use crate::core::pod_spec::fields;
 
 /// A pod spec with one text set.
 fn spec_with(path: &str, text: &str) -> PodSpec {
-    let value = path.split('.').rev().fold(json!(text), |inner, step| match step {
-        "[]" => json!([inner]),
-        field => json!({ field: inner }),
-    });
-    serde_json::from_value(value).unwrap()
+    serde_json::from_value(fields::with(path, json!(text))).unwrap()
 }
 
 /// The fields of a pod spec whose path has this word in it and ends with a name.
-fn named_after(word: &str) -> Vec<String> {
-    let mut found = BTreeSet::new();
-    texts(&crate::schema("io.k8s.api.core.v1.PodSpec"), &[], &mut found);
-    let is_name = |it: &&String| {
-        let last = it.rsplit('.').next().unwrap();
-        it.to_lowercase().contains(word) && (last == "name" || last == format!("{word}Name"))
-    };
-    found.iter().filter(is_name).cloned().collect()
+fn named_after(word: &str) -> BTreeSet<String> {
+    fields::all("io.k8s.api.core.v1.PodSpec", |path, schema| {
+        let last = path.rsplit('.').next().unwrap();
+        schema.kind == Type::String
+            && path.to_lowercase().contains(word)
+            && (last == "name" || last == format!("{word}Name"))
+    })
 }
 
 #[test]

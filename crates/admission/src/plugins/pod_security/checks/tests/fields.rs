@@ -1,10 +1,11 @@
 //! Every field of a pod spec is one that a check looks at, or is known to be harmless. A field that
 //! is new is neither, and fails here until somebody has thought about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use apimachinery::schema::SchemaRef;
 use serde_json::{Value, json};
+
+use crate::plugins::pod_fields;
 
 /// Fields of containers, of all three sorts: what looks at them, or `harmless`.
 const OF_CONTAINERS: &[(&str, &str)] = &[
@@ -188,56 +189,26 @@ const OF_PODS: &[(&str, &str)] = &[
     ("volumes.[].vsphereVolume", "restrictedVolumes"),
 ];
 
-const CONTAINERS: [&str; 3] = ["containers", "ephemeralContainers", "initContainers"];
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
 
 /// All paths, each with what looks at it.
 fn known() -> BTreeMap<String, &'static str> {
     let mut known: BTreeMap<String, &str> =
         OF_PODS.iter().map(|(path, by)| ((*path).to_owned(), *by)).collect();
-    for list in CONTAINERS {
-        for (path, by) in OF_CONTAINERS {
-            known.insert(format!("{list}.[].{path}"), by);
-        }
-        for probe in PROBES {
-            for (path, by) in OF_PROBES {
-                known.insert(format!("{list}.[].{probe}.{path}"), by);
-            }
-        }
+    known.extend(pod_fields::of_containers(OF_CONTAINERS));
+    for (path, by) in pod_fields::of_containers(OF_PROBES) {
+        let (list, field) = path.split_once(".[].").expect("a container is in a list");
+        known.extend(PROBES.map(|probe| (format!("{list}.[].{probe}.{field}"), by)));
     }
     known
-}
-
-/// The paths of the schema, down to those that are known and no further.
-fn walk(schema: &SchemaRef, path: &[&str], known: &BTreeSet<&str>, found: &mut BTreeSet<String>) {
-    let schema = schema.resolve();
-    let shown = path.join(".");
-    let is_leaf = schema.items.is_none() && schema.properties.is_empty();
-    if known.contains(shown.as_str()) || is_leaf || path.len() > 12 {
-        found.insert(shown);
-        return;
-    }
-    if let Some(items) = &schema.items {
-        walk(items, &[path, &["[]"]].concat(), known, found);
-    }
-    for (name, field) in &schema.properties {
-        walk(field, &[path, &[name.as_str()]].concat(), known, found);
-    }
 }
 
 #[test]
 fn no_field_is_new() {
     let known = known();
-    let paths: BTreeSet<&str> = known.keys().map(String::as_str).collect();
-    let mut found = BTreeSet::new();
-    walk(&api::schema("io.k8s.api.core.v1.PodSpec"), &[], &paths, &mut found);
-    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
-    let new: Vec<&&str> = found.difference(&paths).collect();
-    assert!(new.is_empty(), "does a Pod Security check have to look at these? {new:?}");
+    let paths = known.keys().map(String::as_str).collect();
     // Fields that only one sort of container has.
-    let is_rare = |it: &str| it.ends_with(".targetContainerName");
-    let gone: Vec<&&str> = paths.difference(&found).filter(|it| !is_rare(it)).collect();
-    assert!(gone.is_empty(), "{gone:?}");
+    pod_fields::check_known(&paths, |it| it.ends_with(".targetContainerName"));
 }
 
 /// What a check does not let pass, at the fields that it looks at; none for what only loosens it.
@@ -263,10 +234,7 @@ fn what_is_said_to_look_at_a_field_does() {
     let mut n_fields = 0;
     for (path, by) in known() {
         let Some(bad) = bad_value(&path, by) else { continue };
-        let value = path.split('.').rev().fold(bad, |inner, step| match step {
-            "[]" => json!([inner]),
-            field => json!({ field: inner }),
-        });
+        let value = pod_fields::with(&path, bad);
         assert_ne!(super::judge(by, "latest", value), "", "{path}: {by}");
         n_fields += 1;
     }

@@ -1,5 +1,7 @@
 //! Settings, questions and answers. What is asked over the wire is tested with the API server.
 
+mod fields;
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Objects in, what they count for out.
 
+mod fields;
+
 use apimachinery::GroupResource;
 use jiff::Timestamp;
 use proptest::prelude::*;

@@ -1,5 +1,7 @@
 //! LimitRanges and a pod or claim in; the object or the refusal out.
 
+mod fields;
+
 use api::core::{PersistentVolumeClaim, Pod};
 use apimachinery::User;
 use serde_json::{Value, json};
