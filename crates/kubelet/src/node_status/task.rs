@@ -25,6 +25,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// nodeStatusReportFrequency.
 const REPORT: SignedDuration = SignedDuration::from_mins(5);
+/// How often others may write the Node in between before it is tried again later (upstream:
+/// `nodeStatusUpdateRetry`).
+const CONFLICTS_MAX: u32 = 5;
 
 struct Task {
     context: Arc<Context>,
@@ -195,16 +198,25 @@ impl Task {
         if is_right && self.now().duration_since(at) < REPORT {
             return Ok(());
         }
-        match self.post(Node::clone(&shown)).await {
-            Ok(node) => self.posted = Some((node, self.now())),
-            // Somebody wrote in between, or removed the Node: look again at the next turn.
-            Err(err) if err.is_conflict() => {}
-            Err(err) if err.is_not_found() => {
-                (self.posted, self.lease) = (None, None);
-                return Err(err);
+        let mut posted = self.post(Node::clone(&shown)).await;
+        for _ in 0..CONFLICTS_MAX {
+            // Somebody wrote in between, of whom the cache need not know yet.
+            if posted.as_ref().is_err_and(ApiError::is_conflict) {
+                let live = self.live().await?;
+                posted = self.post(Arc::unwrap_or_clone(live)).await;
             }
-            Err(err) => return Err(err),
         }
-        Ok(())
+        match posted {
+            Ok(node) => {
+                self.posted = Some((node, self.now()));
+                Ok(())
+            }
+            Err(err) => {
+                if err.is_not_found() {
+                    (self.posted, self.lease) = (None, None);
+                }
+                Err(err)
+            }
+        }
     }
 }

@@ -100,3 +100,87 @@ impl Choosing<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::choose;
+    use super::super::tests::{around, cluster, neighbor, wishes};
+    use super::super::{Neighborhood, Wishes};
+    use crate::cluster::Cluster;
+    use crate::commands::network::parse_pod_cidrs;
+
+    /// The network and the names, or what is wrong.
+    fn show(wishes: &Wishes, kept: Option<&Cluster>, around: &Neighborhood<'_>) -> String {
+        match choose(wishes, kept, around) {
+            Err(problems) => problems.join("\n"),
+            Ok(Cluster { local_nodes: None, .. }) => "none".to_owned(),
+            Ok(Cluster { local_nodes: Some(local), .. }) => {
+                let names: Vec<&str> = local.nodes.iter().map(|it| it.name.as_str()).collect();
+                format!("{} {}", local.ranges, names.join(" "))
+            }
+        }
+    }
+
+    fn of(nodes: u8) -> Wishes {
+        Wishes { nodes: Some(nodes), ..wishes() }
+    }
+
+    #[test]
+    fn there_are_as_many_as_are_wished_and_as_there_were() {
+        let alone = || around(Vec::new());
+        assert_eq!(show(&wishes(), None, &alone()), "none");
+        assert_eq!(show(&of(1), None, &alone()), "none");
+        assert_eq!(show(&of(3), None, &alone()), "10.234.0.0/24 host-2 host-3");
+        let kept = choose(&of(3), None, &alone()).unwrap();
+        assert_eq!(show(&wishes(), Some(&kept), &alone()), "10.234.0.0/24 host-2 host-3");
+        let said = show(&of(2), Some(&kept), &alone());
+        assert!(said.starts_with("--nodes 2: this cluster has 3 nodes"), "{said}");
+        // Those that there are keep their names.
+        let mut renamed = of(4);
+        renamed.node.as_mut().unwrap().name = Some("other".to_owned());
+        assert_eq!(show(&renamed, Some(&kept), &alone()), "10.234.0.0/24 host-2 host-3 other-4");
+        // Nor does a start without the machine's own node lose them.
+        let without = Wishes { node: None, ..wishes() };
+        assert_eq!(show(&without, Some(&kept), &alone()), "10.234.0.0/24 host-2 host-3");
+        let said = show(&Wishes { node: None, ..of(3) }, None, &alone());
+        assert_eq!(said, "--nodes 3: without a node there are no further ones");
+    }
+
+    #[test]
+    fn their_network_meets_no_other_and_has_the_families_of_pods() {
+        let alone = || around(Vec::new());
+        let first = choose(&of(2), None, &alone()).unwrap();
+        let beside = || around(vec![neighbor(first.clone(), None)]);
+        let again = Wishes { fresh_id: "0000000c".parse().unwrap(), ..of(2) };
+        assert_eq!(show(&again, None, &beside()), "10.235.0.0/24 host-2");
+        let cidrs = |text: &str| Some(parse_pod_cidrs(text).unwrap());
+        let dual = cidrs("10.244.0.0/16,fd00:10:244::/56");
+        let both = || Wishes { pod_cidrs: dual.clone(), ..of(2) };
+        assert_eq!(show(&both(), None, &alone()), "10.234.0.0/24,fd00:10:234::/64 host-2");
+        let check = |wishes: Wishes, expected: &str| {
+            let said = show(&wishes, None, &alone());
+            assert!(said.contains(expected), "{said}");
+        };
+        check(
+            Wishes { node_cidrs: cidrs("192.168.7.0/24"), ..both() },
+            "pods have IPv6 addresses and nodes have none, 192.168.7.0/24",
+        );
+        check(
+            Wishes { node_cidrs: cidrs("10.244.7.0/24"), ..of(2) },
+            "the addresses of nodes, 10.244.7.0/24, overlap 10.244.0.0/16",
+        );
+        check(
+            Wishes { node_cidrs: cidrs("192.168.7.0/28"), ..of(15) },
+            "--node-cidr: 192.168.7.0/28 has no addresses for 15 nodes",
+        );
+        check(Wishes { node_cidrs: cidrs("192.168.7.0/28"), ..of(14) }, "192.168.7.0/28 host-2");
+        check(Wishes { node_cidrs: cidrs("192.168.7.0/28"), ..of(1) }, "--node-cidr: there is one");
+        check(of(101), "--nodes 101: at most 100");
+        let mut long = of(2);
+        long.node.as_mut().unwrap().name = Some("a".repeat(62));
+        check(long, "must be no more than 63 bytes");
+        let kept =
+            show(&Wishes { node_cidrs: cidrs("10.9.0.0/24"), ..of(2) }, Some(&first), &alone());
+        assert!(kept.contains("have addresses of 10.234.0.0/24, and keep them"), "{kept}");
+    }
+}

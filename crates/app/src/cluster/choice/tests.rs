@@ -34,11 +34,11 @@ pub(crate) fn cluster(name: &str) -> Cluster {
     }
 }
 
-fn neighbor(cluster: Cluster, pid: Option<i32>) -> Neighbor {
+pub(super) fn neighbor(cluster: Cluster, pid: Option<i32>) -> Neighbor {
     Neighbor { cluster, data_dir: "/data/a".into(), pid, is_present: pid.is_some() }
 }
 
-fn wishes() -> Wishes {
+pub(super) fn wishes() -> Wishes {
     Wishes {
         name: None,
         bind_address: IpAddr::from([127, 0, 0, 1]),
@@ -66,7 +66,7 @@ fn nobody_listens(_: SocketAddr, _: Transport) -> Option<String> {
     None
 }
 
-fn around(clusters: Vec<Neighbor>) -> Neighborhood<'static> {
+pub(super) fn around(clusters: Vec<Neighbor>) -> Neighborhood<'static> {
     Neighborhood {
         namespace: NAMESPACE,
         clusters,
