@@ -9,6 +9,7 @@ pub mod bpf;
 pub mod capabilities;
 pub mod cgroups;
 pub mod datagrams;
+pub mod echo;
 pub mod inotify;
 pub mod loopback;
 pub mod mount_points;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use linux::netlink::ethtool::Ethtool;
 use linux::netlink::notices::{Notice, Notices};
 use linux::netlink::route::{
     Forward, HardwareAddress, LinkChange, NewTunnel, RouteSocket, TunnelKind, Vxlan,
@@ -134,4 +135,21 @@ fn a_wireguard_link_has_the_peers_that_it_should_have_however_many() {
     device.listen_port = 51821;
     wireguard.converge("t0", &device).unwrap();
     assert_eq!(wireguard.observe("t0").unwrap(), device);
+}
+
+#[test]
+fn a_link_leaves_checksums_to_others_or_not() {
+    let Some((namespace, mut socket)) = namespace() else { return };
+    if !create(&mut socket, vxlan("192.0.2.1"), Some(MAC)) {
+        return;
+    }
+    let Some(mut ethtool) = Ethtool::open_in(&namespace.path()).unwrap() else {
+        return eprintln!("SKIPPED: this kernel has no ethtool");
+    };
+    assert!(ethtool.leaves_checksums("t0").unwrap());
+    for leaves in [false, false, true] {
+        ethtool.leave_checksums("t0", leaves).unwrap();
+        assert_eq!(ethtool.leaves_checksums("t0").unwrap(), leaves);
+    }
+    assert!(ethtool.leaves_checksums("none").unwrap_err().is(Errno::NODEV));
 }

@@ -48,6 +48,10 @@ impl GenericSocket {
         self.socket.request(message)
     }
 
+    pub fn ask(&mut self, message: &Message) -> Result<Option<Reply>, Error> {
+        self.socket.ask(message)
+    }
+
     pub fn dump(&mut self, message: &Message) -> Result<Vec<Reply>, Error> {
         self.socket.dump(message)
     }

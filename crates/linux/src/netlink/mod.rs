@@ -1,4 +1,4 @@
-//! Links, addresses, routes, nftables, conntrack and WireGuard over netlink sockets.
+//! Links, addresses, routes, nftables, ipsets, conntrack and WireGuard over netlink sockets.
 //!
 //! [`message`] encodes, [`attributes`] writes and reads attributes, [`socket`] sends and waits for
 //! the kernel's answer. Sockets block: the kernel answers within the system call that asks, in
@@ -6,8 +6,10 @@
 
 pub mod attributes;
 pub mod conntrack;
+pub mod ethtool;
 pub mod garbage;
 pub mod generic;
+pub mod ip_sets;
 pub mod message;
 pub mod nftables;
 pub mod notices;

@@ -18,6 +18,17 @@ pub enum Change {
         chain: String,
         rule: Rule,
     },
+    /// Before the rule with this handle.
+    InsertRule {
+        chain: String,
+        before: u64,
+        rule: Rule,
+    },
+    /// The one with this handle.
+    DeleteRule {
+        chain: String,
+        handle: u64,
+    },
     /// Removes all rules of the chain.
     FlushChain(String),
     AddElements {

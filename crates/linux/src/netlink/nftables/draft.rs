@@ -167,6 +167,12 @@ impl Draft {
         self.family
     }
 
+    /// Of the draft's family, in a table of both.
+    pub fn is_of_family(self) -> Self {
+        let number = table_family(self.family) as u8;
+        self.meta(Meta::NetworkProtocol, Comparison::Equal, Value::raw(&[number]))
+    }
+
     /// Came by an interface of this group (`route::Link::group`).
     pub fn input_group(self, group: u32) -> Self {
         self.meta(Meta::InputGroup, Comparison::Equal, Value::new().mark(group))

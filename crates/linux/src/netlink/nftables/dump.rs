@@ -90,7 +90,7 @@ fn read_set_elements(
 }
 
 /// The attribute that names the table has the same number for chains, rules, sets and elements.
-fn dump(
+pub(super) fn dump(
     socket: &mut Socket,
     id: &TableId,
     kind: u16,
@@ -108,11 +108,11 @@ fn is_of(id: &TableId, reply: &Reply) -> bool {
         && string(&reply.attributes(FIXED), chain::TABLE).as_deref() == Some(&*id.name)
 }
 
-fn string(attributes: &Reader<'_>, kind: u16) -> Option<String> {
+pub(super) fn string(attributes: &Reader<'_>, kind: u16) -> Option<String> {
     attributes.find_kind(kind).and_then(Attribute::string).map(str::to_owned)
 }
 
-fn number(attributes: &Reader<'_>, kind: u16) -> Option<u32> {
+pub(super) fn number(attributes: &Reader<'_>, kind: u16) -> Option<u32> {
     attributes.find_kind(kind).and_then(Attribute::u32_be)
 }
 
@@ -121,6 +121,7 @@ pub(super) fn read_any(reply: &Reply) {
     let id = TableId::new(TableFamily::Ip, "table");
     let _ = (read_chain(&id, reply), read_rule(&id, reply), read_set(&id, reply));
     let _ = read_table(reply);
+    super::foreign::read_any(reply);
     read_elements(reply).for_each(drop);
 }
 
@@ -131,7 +132,7 @@ fn read_chain(id: &TableId, reply: &Reply) -> Option<(String, ObservedChain)> {
     Some((name, ObservedChain { hook, rules: Vec::new() }))
 }
 
-fn read_hook(attributes: &Reader<'_>, nested: Attribute<'_>) -> Option<Hook> {
+pub(super) fn read_hook(attributes: &Reader<'_>, nested: Attribute<'_>) -> Option<Hook> {
     let point = match number(&nested.nested(), hook::NUMBER)? {
         0 => HookPoint::Prerouting,
         1 => HookPoint::Input,
@@ -162,7 +163,7 @@ fn read_rule(id: &TableId, reply: &Reply) -> Option<(String, String)> {
 }
 
 /// See `encode::comment`.
-fn read_comment(bytes: &[u8]) -> Option<String> {
+pub(super) fn read_comment(bytes: &[u8]) -> Option<String> {
     let [0, length, rest @ ..] = bytes else { return None };
     let text = rest.get(..usize::from(*length).checked_sub(1)?)?;
     String::from_utf8(text.to_vec()).ok()

@@ -39,7 +39,11 @@ pub fn messages(id: &TableId, changes: &[Change]) -> Vec<Message> {
             Change::DeleteSet(name) => messages.push(delete_set(id, name)),
             Change::AddChain(name, chain) => messages.push(add_chain(id, name, chain)),
             Change::DeleteChain(name) => messages.push(delete_chain(id, name)),
-            Change::AddRule { chain, rule } => messages.push(add_rule(id, chain, rule)),
+            Change::AddRule { chain, rule } => messages.push(add_rule(id, chain, None, rule)),
+            Change::InsertRule { chain, before, rule } => {
+                messages.push(add_rule(id, chain, Some(*before), rule));
+            }
+            Change::DeleteRule { chain, handle } => messages.push(delete_rule(id, chain, *handle)),
             Change::FlushChain(name) => messages.push(flush_chain(id, name)),
             Change::AddElements { set, elements } => {
                 messages.extend(elements.chunks(ELEMENTS_PER_MESSAGE).map(|chunk| {
@@ -128,12 +132,24 @@ fn delete_chain(id: &TableId, name: &str) -> Message {
     })
 }
 
-fn add_rule(id: &TableId, name: &str, definition: &Rule) -> Message {
+/// Without a rule that it comes before, it is the last one.
+fn add_rule(id: &TableId, name: &str, before: Option<u64>, definition: &Rule) -> Message {
     let doing = format!("add rule \"{}\" to {id} {name}", definition.comment);
-    header(id, doing, message::NEW_RULE, flags::CREATE | flags::APPEND).with(|it| {
+    let place = if before.is_some() { 0 } else { flags::APPEND };
+    header(id, doing, message::NEW_RULE, flags::CREATE | place).with(|it| {
         it.string(rule::TABLE, &id.name).string(rule::CHAIN, name);
+        if let Some(handle) = before {
+            it.u64_be(rule::POSITION, handle);
+        }
         it.nested(rule::EXPRESSIONS, &definition.encode_expressions(id.family));
         it.bytes(rule::USER_DATA, &comment(&definition.signature()));
+    })
+}
+
+fn delete_rule(id: &TableId, name: &str, handle: u64) -> Message {
+    header(id, format!("delete a rule of {id} {name}"), message::DELETE_RULE, 0).with(|it| {
+        it.string(rule::TABLE, &id.name).string(rule::CHAIN, name);
+        it.u64_be(rule::HANDLE, handle);
     })
 }
 

@@ -37,6 +37,8 @@ pub enum Meta {
     /// Sixteen bytes, filled up with zeros: see [`interface_name`].
     InputName = 6,
     OutputName = 7,
+    /// One byte: the family of the packet (`NFPROTO_*`).
+    NetworkProtocol = 15,
     L4Protocol = 16,
     /// The group of the interface: see `route::Link::group`.
     InputGroup = 21,

@@ -12,6 +12,7 @@ pub mod draft;
 mod dump;
 mod encode;
 pub mod expression;
+mod foreign;
 mod numbers;
 mod set;
 mod table;
@@ -25,6 +26,7 @@ pub use diff::{Observed, ObservedChain, ObservedSet, changes, element_changes};
 pub use draft::{Draft, Field};
 pub use encode::{creation, messages};
 pub use expression::{Expression, Register};
+pub use foreign::{Ending, ForeignChain, ForeignRule, ForeignTable};
 pub use set::{Data, DataType, Element, Key, Set, Signature, Type, Value, Verdict};
 pub use table::{
     Chain, ChainKind, Hook, HookPoint, Policy, Rule, Table, TableFamily, TableId, priority,
@@ -65,6 +67,26 @@ impl Nftables {
     /// The same of another table.
     pub fn observe_other(&mut self, id: &TableId) -> Result<Option<Observed>, Error> {
         dump::observe(&mut self.socket, id)
+    }
+
+    /// All tables that are there, with who may change them.
+    pub fn foreign_tables(&mut self) -> Result<Vec<ForeignTable>, Error> {
+        foreign::tables(&mut self.socket)
+    }
+
+    /// The chains of all tables.
+    pub fn foreign_chains(&mut self) -> Result<Vec<ForeignChain>, Error> {
+        foreign::chains(&mut self.socket)
+    }
+
+    /// The rules of a chain of any table, in their order.
+    pub fn foreign_rules(&mut self, id: &TableId, chain: &str) -> Result<Vec<ForeignRule>, Error> {
+        foreign::rules(&mut self.socket, id, chain)
+    }
+
+    /// As [`Self::apply`], in another table.
+    pub fn apply_to(&mut self, id: &TableId, changes: &[Change]) -> Result<(), Error> {
+        self.socket.batch(&messages(id, changes), None)
     }
 
     /// All of the changes or none. The error says which change the kernel refused first.

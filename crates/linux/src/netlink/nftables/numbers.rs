@@ -28,6 +28,9 @@ pub(super) mod list {
 
 pub(super) mod table {
     pub(crate) const NAME: u16 = 1;
+    pub(crate) const FLAGS: u16 = 2;
+
+    pub(crate) const OWNER: u32 = 0x2;
 }
 
 pub(super) mod hook {
@@ -46,7 +49,9 @@ pub(super) mod chain {
 pub(super) mod rule {
     pub(crate) const TABLE: u16 = 1;
     pub(crate) const CHAIN: u16 = 2;
+    pub(crate) const HANDLE: u16 = 3;
     pub(crate) const EXPRESSIONS: u16 = 4;
+    pub(crate) const POSITION: u16 = 6;
     pub(crate) const USER_DATA: u16 = 7;
 }
 
@@ -105,4 +110,14 @@ pub(super) mod verdict {
 pub(super) mod expression {
     pub(crate) const NAME: u16 = 1;
     pub(crate) const DATA: u16 = 2;
+}
+
+pub(super) mod immediate {
+    pub(crate) const DATA: u16 = 2;
+}
+
+/// Of what iptables brings along: its `match`, and its `target` alike.
+pub(super) mod matching {
+    pub(crate) const NAME: u16 = 1;
+    pub(crate) const DETAILS: u16 = 3;
 }

@@ -43,6 +43,9 @@ fn play_one(table: &mut Observed, change: &Change) {
         Change::AddRule { chain, rule } => {
             table.chains.get_mut(chain).expect("a chain").rules.push(rule.signature());
         }
+        Change::InsertRule { .. } | Change::DeleteRule { .. } => {
+            panic!("a table of ours is changed chain by chain");
+        }
         Change::FlushChain(name) => {
             table.chains.get_mut(name).expect("a chain").rules.clear();
         }
