@@ -47,6 +47,8 @@ enum Command {
     Up(Box<commands::up::Flags>),
     /// Stop a cluster, or remove it with everything it made
     Down(commands::down::Flags),
+    /// Remove what others left on this machine
+    Clean(commands::clean::Flags),
     /// List the clusters of this machine
     List(commands::list::Flags),
     /// Show how a cluster is
@@ -115,6 +117,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Up(flags) => commands::up::run(*flags),
         Command::Down(flags) => commands::down::run(&flags),
+        Command::Clean(flags) => commands::clean::run(&flags),
         Command::List(flags) => commands::list::run(&flags),
         Command::Status(flags) => commands::status::run(&flags),
         Command::Kubeconfig(flags) => commands::kubeconfig::run(&flags),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lifecycle::{Shutdown, Tasks};
-use linux::netlink::notices::Notices;
+use linux::netlink::notices::{Notice, Notices};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -60,8 +60,8 @@ impl Follower {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return Ok(()),
-                told = heard(&mut self.links, &self.ours) => told?,
-                told = heard(&mut self.tables, &self.ours) => told?,
+                told = heard(&mut self.links, |it| self.ours.concerns(it)) => told?,
+                told = heard(&mut self.tables, |it| self.ours.concerns(it)) => told?,
                 () = ended(&mut self.carried) => {}
                 () = until(due) => {}
             }
@@ -81,13 +81,16 @@ impl Follower {
 }
 
 /// Returns when something was told that concerns us.
-async fn heard(notices: &mut AsyncFd<Notices>, ours: &Ours) -> Result<(), node_api::Error> {
+pub(crate) async fn heard(
+    notices: &mut AsyncFd<Notices>,
+    concerns: impl Fn(&Notice) -> bool,
+) -> Result<(), node_api::Error> {
     let reading = |err| node_api::Error::node("wait for the kernel's notices", err);
     loop {
         let mut ready = notices.readable_mut().await.map_err(reading)?;
         let told = ready.get_inner_mut().receive();
         match told.map_err(|err| node_api::Error::node("read the kernel's notices", err))? {
-            Some(told) if told.iter().any(|it| ours.concerns(it)) => return Ok(()),
+            Some(told) if told.iter().any(&concerns) => return Ok(()),
             Some(_) => {}
             None => ready.clear_ready(),
         }

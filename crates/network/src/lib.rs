@@ -6,8 +6,8 @@
 
 mod addresses;
 mod attaching;
+mod firewalls;
 mod follow;
-mod forwarding;
 mod gate;
 mod hardware;
 mod host_ports;
@@ -15,6 +15,7 @@ mod inherited;
 mod kernel;
 mod kernel_state;
 mod keys;
+pub mod leftovers;
 mod links;
 mod mending;
 mod network;

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lifecycle::Tasks;
 use node_api::network::{Attachment, Namespace, Status};
 use node_api::{ClusterId, Future, PodNetwork, SandboxId};
-use stdx::error_chain;
 use tokio::sync::watch;
 
+use crate::firewalls::Firewalls;
 use crate::gate::Gate;
 use crate::inherited::Inherited;
 use crate::kernel::Kernel;
@@ -21,12 +21,13 @@ use crate::patience::Patience;
 use crate::place::Place;
 use crate::records::{Directory, Records};
 use crate::speaker::{self, Bgp, Heard, Wanted};
-use crate::{Config, addresses, follow, forwarding};
+use crate::{Config, addresses, firewalls, follow, leftovers};
 
 /// Implements [`PodNetwork`].
 pub struct Network {
     gateways: Vec<IpAddr>,
     left_out: watch::Sender<Vec<LeftOut>>,
+    firewalls: Arc<Mutex<Firewalls>>,
     state: Arc<Mutex<State>>,
     status: watch::Sender<Status>,
 }
@@ -81,21 +82,27 @@ impl Network {
     /// calling thread, then and later. Changes nothing if the bridge's name is taken by somebody
     /// else.
     pub fn open(config: Config) -> Result<Self, node_api::Error> {
+        let mut firewalls = firewalls_of(&config)?;
         let mut state = State::open(config, Purpose::Serve)?;
         state.converge()?;
-        warn_of_dropping_chains();
-        Ok(Self::of(state))
+        firewalls.converge();
+        let network = Self::of(state, firewalls);
+        lock(&network.firewalls).warn_of_closed_inputs(&network.gateways);
+        leftovers::warn();
+        Ok(network)
     }
 
     /// For [`Self::purge`]: makes nothing, and takes no offense at what others have.
     pub fn open_to_purge(config: Config) -> Result<Self, node_api::Error> {
-        Ok(Self::of(State::open(config, Purpose::Purge)?))
+        let firewalls = firewalls_of(&config)?;
+        Ok(Self::of(State::open(config, Purpose::Purge)?, firewalls))
     }
 
-    fn of(state: State) -> Self {
+    fn of(state: State, firewalls: Firewalls) -> Self {
         let gateways = state.ranges.iter().map(PodRange::gateway).collect();
         let (status, left_out) = (state.status.clone(), state.left_out.clone());
-        Self { gateways, left_out, state: Arc::new(Mutex::new(state)), status }
+        let (firewalls, state) = (Arc::new(Mutex::new(firewalls)), Arc::new(Mutex::new(state)));
+        Self { gateways, left_out, firewalls, state, status }
     }
 
     /// From now on no pod is connected before the gate knows of its addresses; it is told of those
@@ -112,6 +119,7 @@ impl Network {
     /// From now on whatever others break is mended as soon as the kernel tells of it.
     pub fn follow(&self, tasks: &Tasks) -> Result<(), node_api::Error> {
         follow::spawn(tasks, &self.state)?;
+        firewalls::follow(tasks, &self.firewalls)?;
         speaker::follow(tasks, &self.state);
         Ok(())
     }
@@ -149,7 +157,9 @@ impl Network {
     /// settings that were changed, unless another cluster needs them. Goes on after an error, and
     /// returns all of them.
     pub fn purge(&self) -> Vec<node_api::Error> {
-        lock(&self.state).purge()
+        let mut errors = lock(&self.firewalls).purge();
+        errors.extend(lock(&self.state).purge());
+        errors
     }
 
     /// On a thread that may block, and to the end even if the caller stops waiting.
@@ -196,7 +206,7 @@ impl PodNetwork for Network {
 
 /// A panic leaves nothing half-changed that the next call would not correct: the file and the
 /// kernel are what counts.
-pub(crate) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+pub(crate) fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -264,6 +274,11 @@ impl State {
     }
 }
 
+fn firewalls_of(config: &Config) -> Result<Firewalls, node_api::Error> {
+    let pods = config.ranges.iter().map(|it| it.cluster).collect();
+    Firewalls::open(config.cluster, pods, &config.directory)
+}
+
 /// What was heard before this start, and holds until it is heard again.
 fn routes_that_are_there(kernel: &mut Kernel) -> Result<Heard, node_api::Error> {
     let found = kernel.observe(&[])?.state.routes;
@@ -283,20 +298,5 @@ fn validate_ranges(ranges: &[PodRange]) -> Result<(), String> {
         [_] => Ok(()),
         [one, other] if one.family() != other.family() => Ok(()),
         _ => Err("pods need one range of addresses, or two of different families".to_owned()),
-    }
-}
-
-fn warn_of_dropping_chains() {
-    match forwarding::dropping_chains() {
-        Ok(chains) if chains.is_empty() => {}
-        Ok(chains) => tracing::warn!(
-            ?chains,
-            "these chains of other programs drop forwarded packets: pods may reach neither each other nor the world \
-             until rules there accept packets from and to the pod network"
-        ),
-        Err(err) => {
-            let error = error_chain(&err);
-            tracing::warn!(error, "could not look for rules that drop forwarded packets");
-        }
     }
 }

@@ -17,9 +17,9 @@ pub(crate) fn desired(node: &ThisNode) -> KernelState {
     state.routes.extend(node.ranges.iter().map(|it| Route::nowhere(it.node)));
     for (sandbox, pod) in &node.pods {
         let name = pod.link(sandbox);
-        let to_pod = |(address, range): (IpAddr, &PodRange)| Route {
-            destination: Cidr::host(address),
-            next: Next::Link { name: name.clone(), source: Some(range.gateway()) },
+        let to_pod = |(address, range): (IpAddr, &PodRange)| {
+            let next = Next::Link { name: name.clone(), source: Some(range.gateway()) };
+            Route::new(Cidr::host(address), next)
         };
         state.routes.extend(with_ranges(node, pod).map(to_pod));
         state.links.extend(pod_link(node, pod).map(|it| (name, it)));

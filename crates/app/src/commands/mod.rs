@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod admit;
 pub(crate) mod apiserver;
+pub(crate) mod clean;
 pub(crate) mod completion;
 pub(crate) mod controller_manager;
 pub(crate) mod down;

@@ -11,6 +11,7 @@ mod commands;
 #[path = "../node/host.rs"]
 #[expect(dead_code, reason = "shared with the node tests, which use all of it")]
 mod host;
+mod leftovers;
 mod machine;
 mod names;
 mod neighbors;

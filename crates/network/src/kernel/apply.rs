@@ -146,7 +146,7 @@ impl Kernel {
     fn put_of(&mut self, route: &Route, found: &mut Found) -> Result<route::Route, Error> {
         let destination = destination(route.destination);
         let metric = self.cluster.link_group();
-        Ok(match &route.next {
+        let put = match &route.next {
             Next::Link { name, source } => {
                 let link = self.find(name, found)?.index;
                 let route = route_to(destination, Some(link));
@@ -165,7 +165,8 @@ impl Kernel {
                 let (is_blackhole, protocol) = (true, route::Route::OF_BIRD);
                 route::Route { metric, is_blackhole, protocol, ..route_to(destination, None) }
             }
-        })
+        };
+        Ok(route::Route { mtu: route.mtu, ..put })
     }
 
     /// A bridge is up and hardened; another link is when it is brought up.

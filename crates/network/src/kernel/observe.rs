@@ -156,7 +156,7 @@ impl Kernel {
                 Some(gateway) => Next::Onlink { name, gateway },
                 None => Next::Link { name, source: route.source },
             };
-            return (!is_kernels).then_some(Route { destination, next });
+            return (!is_kernels).then_some(Route { destination, next, mtu: route.mtu });
         }
         let is_ours = has_our_protocol(route) && route.metric == self.cluster.link_group();
         let next = match (route.link, route.gateway) {
@@ -165,7 +165,7 @@ impl Kernel {
             (Some(_), Some(gateway)) => Next::Gateway(gateway),
             (Some(_), None) => return None,
         };
-        is_ours.then_some(Route { destination, next })
+        is_ours.then_some(Route { destination, next, mtu: route.mtu })
     }
 
     /// What of one pod's link is surely there, with two questions: whether it is this one, with its

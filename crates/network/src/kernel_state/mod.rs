@@ -104,6 +104,8 @@ pub(crate) struct PodEnd {
 pub(crate) struct Route {
     pub(crate) destination: Cidr,
     pub(crate) next: Next,
+    /// The largest packet that goes there, if that is less than the link takes.
+    pub(crate) mtu: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,8 +123,12 @@ pub(crate) enum Next {
 }
 
 impl Route {
+    pub(crate) fn new(destination: Cidr, next: Next) -> Self {
+        Self { destination, next, mtu: None }
+    }
+
     pub(crate) fn nowhere(destination: Cidr) -> Self {
-        Self { destination, next: Next::Nowhere }
+        Self::new(destination, Next::Nowhere)
     }
 
     pub(crate) fn link(&self) -> Option<&str> {

@@ -17,7 +17,7 @@ fn end() -> PodEnd {
 
 fn over(link: &str, destination: &str) -> Route {
     let destination = destination.parse().unwrap();
-    Route { destination, next: Next::Link { name: link.into(), source: None } }
+    Route::new(destination, Next::Link { name: link.into(), source: None })
 }
 
 fn link(kind: LinkKind) -> Link {
@@ -63,7 +63,7 @@ fn with_tunnel(kind: LinkKind) -> KernelState {
     };
     state.links.insert("flannel.1".into(), tunnel);
     let next = Next::Onlink { name: "flannel.1".into(), gateway };
-    state.routes.insert(Route { destination: "10.0.7.0/24".parse().unwrap(), next });
+    state.routes.insert(Route::new("10.0.7.0/24".parse().unwrap(), next));
     state
 }
 
@@ -237,10 +237,7 @@ fn a_link_gets_what_it_lacks_and_loses_what_is_not_its_own() {
 
 #[test]
 fn a_route_that_is_replaced_is_not_deleted_after_it() {
-    let via = |text: &str| Route {
-        destination: "10.0.7.0/24".parse().unwrap(),
-        next: Next::Gateway(ip(text)),
-    };
+    let via = |text: &str| Route::new("10.0.7.0/24".parse().unwrap(), Next::Gateway(ip(text)));
     let with = |route: Route| {
         let mut state = desired();
         state.routes.insert(route);
@@ -282,7 +279,7 @@ fn a_tunnel_is_made_before_it_is_up_and_then_knows_who_is_behind_it() {
 fn ways_that_are_there_are_kept_where_nobody_knows_better() {
     let mut actual = with_tunnel(vxlan(1));
     let next = Next::Gateway(ip("192.0.2.8"));
-    actual.routes.insert(Route { destination: "10.0.8.0/24".parse().unwrap(), next });
+    actual.routes.insert(Route::new("10.0.8.0/24".parse().unwrap(), next));
     check(&actual, &desired().with_ways_of(&actual), &[]);
     // What else is too much goes.
     actual.links.insert("stray".into(), link(LinkKind::Pod { end: None }));
@@ -422,8 +419,7 @@ fn any_state() -> impl Strategy<Value = KernelState> {
         address().prop_map(Next::Gateway),
         Just(Next::Nowhere),
     ];
-    let route = (address(), next)
-        .prop_map(|(address, next)| Route { destination: Cidr::host(address), next });
+    let route = (address(), next).prop_map(|(address, next)| Route::new(Cidr::host(address), next));
     let settings = proptest::collection::btree_map("[ab]", "[01]", 0..2);
     (links, proptest::collection::vec(route, 0..5), settings).prop_map(|it| {
         let (links, routes, settings) = it;

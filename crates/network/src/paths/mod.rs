@@ -134,7 +134,7 @@ fn end_of(range: Cidr) -> IpAddr {
 
 impl Way {
     fn by_gateway(&self) -> Route {
-        Route { destination: self.range, next: Next::Gateway(self.address) }
+        Route::new(self.range, Next::Gateway(self.address))
     }
 }
 

@@ -8,6 +8,7 @@ mod attachment;
 mod both_families;
 mod clusters;
 mod contract;
+mod firewalls;
 mod host_ports;
 mod links;
 mod mending;

@@ -73,7 +73,7 @@ impl Backend for Ipip {
         let through = ways.iter().filter(|it| matches!(it.by, By::Ipip));
         let route = |way: &Way| {
             let next = Next::Onlink { name: name.clone(), gateway: way.address };
-            Route { destination: way.range, next }
+            Route::new(way.range, next)
         };
         let routes: Vec<_> = through.map(route).collect();
         if !routes.is_empty() {

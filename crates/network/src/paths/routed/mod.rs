@@ -53,7 +53,7 @@ impl Backend for Routed {
         let mut state = node_itself::desired(node);
         for range in &node.ranges {
             state.routes.remove(&Route::nowhere(range.node));
-            state.routes.insert(Route { destination: range.node, next: Next::Blackhole });
+            state.routes.insert(Route::new(range.node, Next::Blackhole));
         }
         state.routes.extend(ways.iter().map(Way::by_gateway));
         state

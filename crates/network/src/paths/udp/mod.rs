@@ -80,7 +80,7 @@ impl Backend for Udp {
         state.links.insert(name.clone(), Link { addresses, ..link });
         // Who has which range, the worker knows.
         let next = Next::Link { name, source: None };
-        state.routes.insert(Route { destination: range.cluster, next });
+        state.routes.insert(Route::new(range.cluster, next));
         state
     }
 }

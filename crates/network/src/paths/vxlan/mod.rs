@@ -123,5 +123,5 @@ fn add(link: &mut Link, name: &str, own_vni: u32, way: &Way) -> Option<Route> {
     link.neighbors.insert(gateway, hardware);
     link.forwards.insert(hardware, Remote { address: way.address, vni });
     let next = Next::Onlink { name: name.to_owned(), gateway };
-    Some(Route { destination: way.range, next })
+    Some(Route::new(way.range, next))
 }

@@ -75,7 +75,7 @@ impl Backend for Wireguard {
                 let endpoint = Some(flannel::endpoint(way.address, port));
                 device.peers.insert(key, Behind { endpoint, allowed: [way.range].into() });
                 let next = Next::Link { name: name.clone(), source: None };
-                state.routes.insert(Route { destination: way.range, next });
+                state.routes.insert(Route::new(way.range, next));
             }
             let addresses = [(end_of(range.node), family.bits())].into();
             let link = node_itself::link(node, LinkKind::Wireguard(device));
