@@ -94,6 +94,9 @@ fn change_table(table: &mut Table, change: &Change) {
         Change::AddRule { chain, rule } => {
             table.chains.get_mut(chain).expect("a chain").rules.push(rule.clone());
         }
+        Change::InsertRule { .. } | Change::DeleteRule { .. } => {
+            panic!("a table of ours is changed chain by chain");
+        }
         Change::FlushChain(name) => table.chains.get_mut(name).expect("a chain").rules.clear(),
         Change::AddElements { set, elements } => {
             let all = table.elements.get_mut(set).expect("a set");
