@@ -12,6 +12,7 @@ use k8s_openapi::api::apps::v1::{DaemonSetStatus, StatefulSetStatus};
 use reconcile::{Controller, Failed, Next, Outcome as _, OwnWrites, PATIENCE};
 
 use crate::claims::Claims;
+use crate::explanations::Explanations;
 use crate::history::Templated;
 use crate::pod_control::PodControl;
 use crate::workload::{self, BY_SELECTOR};
@@ -94,9 +95,14 @@ pub(crate) fn until_shown<const N: usize>(waits: Waits<N>, next: Option<Duration
     waits.chain(next).min().map_or(Next::Settled, Next::After)
 }
 
+/// What a set waits for is told of when it has done so for this long: pods take a while to start.
+const HOLD: Duration = Duration::from_secs(10);
+
 pub(crate) struct Sets<T> {
     pub(crate) cache: Indexer<T>,
     pub(crate) writes: Arc<OwnWrites<T>>,
+    /// As events, too: what describes a set shows those, and no conditions.
+    pub(crate) explanations: Explanations,
     api: Api<T>,
 }
 
@@ -105,6 +111,7 @@ impl<T: PodSet> Sets<T> {
         Self {
             cache: controller.indexed_cache(&[(BY_SELECTOR, workload::index_by_selector)]),
             writes: controller.own_writes(PATIENCE),
+            explanations: Explanations::new(HOLD),
             api: startup.client.api(),
         }
     }

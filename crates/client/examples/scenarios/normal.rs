@@ -82,14 +82,20 @@ fn by_chance(name: &str) -> String {
 }
 
 /// Events that only we have: they say what an object waits for.
-const EXPLANATIONS: [&str; 8] = [
+const EXPLANATIONS: [&str; 14] = [
     "BackOff",
+    "ClaimStale",
     "CronJobSuspended",
     "DeadlineMissed",
     "DisruptionNotAllowed",
     "InUse",
     "ManagedElsewhere",
     "NextRun",
+    "PodFailed",
+    "PodNotAvailable",
+    "PodNotReady",
+    "PodTerminating",
+    "PodsNotAvailable",
     "PodsTerminating",
 ];
 

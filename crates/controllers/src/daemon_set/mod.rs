@@ -196,6 +196,7 @@ impl DaemonSets {
 
     fn forget(&self, key: &ObjectKey) {
         self.sets.writes.forget(key);
+        self.sets.explanations.forget(key);
         self.pod_control.writes.forget(key);
         self.history.writes.forget(key);
         self.backoffs().remove(key);
@@ -227,6 +228,7 @@ impl DaemonSets {
         let plan = plan::plan(&self.observe(key, set, pods, &record));
         let hash = history::hash_of::<DaemonSet>(&record.update);
         let applied = self.apply(key, set, hash, &plan).await;
+        let said = plan::explain(&plan);
         let uid = owners::uid(&set.metadata).to_owned();
         if plan.backoff.is_empty() {
             self.backoffs().remove(key);
@@ -238,7 +240,9 @@ impl DaemonSets {
         applied?;
         told?;
         trimmed?;
-        Ok(self.until_shown(key, plan.next))
+        let (events, now) = (&self.pod_control.events, self.clock.now());
+        let held = self.sets.explanations.tell(events, &**set, said, now);
+        Ok(self.until_shown(key, plan.next.into_iter().chain(held).min()))
     }
 
     fn observe(

@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use super::backoff::Backoff;
 use super::nodes::{self, Demands, GENERATION, HASH, Verdict};
 use super::{rolling, status};
-use crate::explanations::list;
+use crate::explanations::{Explanation, list};
 use crate::pods;
 
 /// Pods made, and pods deleted, by one reconcile, at most; the next one goes on.
@@ -245,7 +245,7 @@ fn surplus_of_surge(view: &View<'_>, running: &[&Arc<PodView>]) -> Vec<Arc<PodVi
 }
 
 /// What the set waits for, if that is why nothing is done: a reason and a sentence.
-pub(super) fn explain(plan: &Plan) -> Option<(&'static str, String)> {
+pub(super) fn explain(plan: &Plan) -> Option<Explanation> {
     if !plan.create.is_empty() || !plan.delete.is_empty() {
         return None;
     }

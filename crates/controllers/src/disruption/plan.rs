@@ -52,8 +52,14 @@ pub(super) struct Plan {
 pub(super) struct Refusal {
     expected: i32,
     desired: i32,
-    healthy: i32,
-    /// Those that do not count as healthy, each with why.
+    counted: Counted,
+}
+
+/// The pods that a budget counts, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    healthy: Vec<String>,
+    /// Each with why.
     unhealthy: Vec<String>,
 }
 
@@ -112,16 +118,13 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
         plan.warn("UnmanagedPods", unmanaged(observed.budget.spec.as_ref()));
     }
     let disrupted = plan.still_disrupted(observed, pods);
-    let healthy = pods.iter().filter(|it| it.is_ready && !it.is_deleting());
-    let healthy = healthy.filter(|it| !disrupted.contains_key(&it.meta.key.name)).count();
+    let healthy = pods.iter().filter(|it| ailment(it, &disrupted).is_none()).count();
     let healthy = i32::try_from(healthy).unwrap_or(i32::MAX);
     // Without any pod nothing is allowed: the first ones may appear before the next look.
     let allowed = if expected > 0 { healthy.saturating_sub(desired).max(0) } else { 0 };
-    plan.refuses = (allowed == 0 && expected > 0).then(|| Refusal {
-        expected,
-        desired,
-        healthy,
-        unhealthy: unhealthy(pods, &disrupted),
+    plan.refuses = (allowed == 0 && expected > 0).then(|| {
+        let counted = Counted::of(pods, &disrupted);
+        Refusal { expected, desired, counted }
     });
     let conditions = observed.budget.status.as_ref().and_then(|it| it.conditions.clone());
     plan.write(observed, |budget| {
@@ -141,34 +144,47 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     plan
 }
 
-fn unhealthy(pods: &[Arc<PodView>], disrupted: &BTreeMap<String, Time>) -> Vec<String> {
-    let one = |it: &Arc<PodView>| {
-        let name = &it.meta.key.name;
-        let why = match it {
-            it if it.is_deleting() => "terminating",
-            _ if disrupted.contains_key(name) => "being evicted",
-            it if !it.is_ready => "not ready",
-            _ => return None,
-        };
-        Some(format!("{name} ({why})"))
-    };
-    let mut unhealthy: Vec<String> = pods.iter().filter_map(one).collect();
-    unhealthy.sort();
-    unhealthy
+/// Why a pod does not count as healthy.
+fn ailment(pod: &PodView, disrupted: &BTreeMap<String, Time>) -> Option<&'static str> {
+    match pod {
+        it if it.is_deleting() => Some("terminating"),
+        it if disrupted.contains_key(&it.meta.key.name) => Some("being evicted"),
+        it if !it.is_ready => Some("not ready"),
+        _ => None,
+    }
+}
+
+impl Counted {
+    fn of(pods: &[Arc<PodView>], disrupted: &BTreeMap<String, Time>) -> Self {
+        let mut counted = Self::default();
+        for pod in pods {
+            let name = &pod.meta.key.name;
+            match ailment(pod, disrupted) {
+                Some(why) => counted.unhealthy.push(format!("{name} ({why})")),
+                None => counted.healthy.push(name.clone()),
+            }
+        }
+        counted.healthy.sort();
+        counted.unhealthy.sort();
+        counted
+    }
 }
 
 /// Why nothing may be evicted, and what that waits for: a reason and a sentence.
 pub(super) fn explain(plan: &Plan) -> Option<Explanation> {
-    let Refusal { expected, desired, healthy, unhealthy } = plan.refuses.as_ref()?;
+    let Refusal { expected, desired, counted } = plan.refuses.as_ref()?;
+    let healthy = i32::try_from(counted.healthy.len()).unwrap_or(i32::MAX);
     let mut message = format!(
         "of {expected} pods {healthy} are healthy and {desired} have to be: no pod may be evicted"
     );
-    let more = desired.saturating_sub(*healthy).saturating_add(1);
+    let more = desired.saturating_sub(healthy).saturating_add(1);
     if desired.saturating_add(1) <= *expected {
         message.push_str(&format!(" until {more} more are healthy"));
     }
-    if !unhealthy.is_empty() {
-        message.push_str(&format!("; not healthy: {}", list(unhealthy)));
+    for (what, pods) in [("not healthy", &counted.unhealthy), ("healthy", &counted.healthy)] {
+        if !pods.is_empty() {
+            message.push_str(&format!("; {what}: {}", list(pods)));
+        }
     }
     Some(("DisruptionNotAllowed", message))
 }

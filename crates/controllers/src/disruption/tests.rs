@@ -117,14 +117,24 @@ fn a_budget_that_allows_nothing_says_why() {
         &[],
         Some(
             "of 3 pods 1 are healthy and 2 have to be: no pod may be evicted until 2 more are \
-             healthy; not healthy: b (not ready), c (terminating)",
+             healthy; not healthy: b (not ready), c (terminating); healthy: a",
         ),
     );
     check(
         json!({"maxUnavailable": 0}),
         &["a ready", "b ready"],
         &[2],
-        Some("of 2 pods 2 are healthy and 2 have to be: no pod may be evicted"),
+        Some("of 2 pods 2 are healthy and 2 have to be: no pod may be evicted; healthy: a, b"),
+    );
+    // Pods that are expected and not there have no names; of many a few are told.
+    check(
+        json!({"maxUnavailable": 1}),
+        &["a ready", "b ready", "c ready", "d ready", "e ready"],
+        &[9],
+        Some(
+            "of 9 pods 5 are healthy and 8 have to be: no pod may be evicted until 4 more are \
+             healthy; healthy: a, b, c and 2 more",
+        ),
     );
     // The status is another matter: an eviction that was allowed has not deleted its pod yet.
     let status = json!({"disruptedPods": {"a": text(-10)}});
@@ -133,7 +143,7 @@ fn a_budget_that_allows_nothing_says_why() {
     assert_eq!(
         explain(&planned).unwrap().1,
         "of 2 pods 1 are healthy and 1 have to be: no pod may be evicted until 1 more are healthy; \
-         not healthy: a (being evicted)"
+         not healthy: a (being evicted); healthy: b"
     );
 }
 

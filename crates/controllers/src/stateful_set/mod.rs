@@ -204,6 +204,7 @@ impl StatefulSets {
 
     fn forget(&self, key: &ObjectKey) {
         self.sets.writes.forget(key);
+        self.sets.explanations.forget(key);
         self.pod_control.writes.forget(key);
         self.claim_writes.forget(key);
         self.history.writes.forget(key);
@@ -239,6 +240,7 @@ impl StatefulSets {
         let (sources, plan) = self.plan(key, set, pods, current, &record);
         self.metrics.planned(set, &plan);
         let applied = self.apply(key, set, &sources, &plan).await;
+        let said = plan::untold(&plan);
         let told = self.sets.write_status(key, set, plan.status).await;
         let limit = set.spec.as_ref().and_then(|it| it.revision_history_limit).unwrap_or(10);
         let is_used = |it: &ControllerRevision| used.contains(owners::name(&it.metadata));
@@ -247,7 +249,9 @@ impl StatefulSets {
         applied?;
         told?;
         trimmed?;
-        Ok(self.until_shown(key, plan.next))
+        let (events, now) = (&self.pod_control.events, self.clock.now());
+        let held = self.sets.explanations.tell(events, &**set, said, now);
+        Ok(self.until_shown(key, plan.next.into_iter().chain(held).min()))
     }
 
     fn plan(

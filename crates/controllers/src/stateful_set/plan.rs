@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::claims::{self, Holder, Lookup};
 use super::identity::{self, POD_NAME, REVISION};
 use super::status;
+use crate::explanations::Explanation;
 use crate::share::{Round, resolve};
 use crate::{owners, pods};
 
@@ -413,7 +414,7 @@ fn owner_of(pod: &PodView) -> String {
 }
 
 /// What the set waits for, if that is why nothing is done: a reason and a sentence.
-pub(super) fn explain(plan: &Plan) -> Option<(&'static str, String)> {
+pub(super) fn explain(plan: &Plan) -> Option<Explanation> {
     if plan.tasks.iter().any(|it| it.then != Then::Nothing) {
         return None;
     }
@@ -437,4 +438,10 @@ pub(super) fn explain(plan: &Plan) -> Option<(&'static str, String)> {
             ("ConflictingController", format!("pod {pod} exists and belongs to {by}"))
         }
     })
+}
+
+/// The same where no event of upstream's says it.
+pub(super) fn untold(plan: &Plan) -> Option<Explanation> {
+    let is_told = |it: &Wait| matches!(it, Wait::Taken { .. } | Wait::ClaimEnding { .. });
+    explain(plan).filter(|_| !plan.waits.first().is_some_and(is_told))
 }
