@@ -104,7 +104,7 @@ impl Choosing<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::choose;
-    use super::super::tests::{around, cluster, neighbor, wishes};
+    use super::super::tests::{around, neighbor, wishes};
     use super::super::{Neighborhood, Wishes};
     use crate::cluster::Cluster;
     use crate::commands::network::parse_pod_cidrs;
