@@ -341,12 +341,12 @@ fn certificates_of_a_node_end_with_it_and_say_since_when_they_are_its() {
     let foreign = signed("system:node:b", "system:nodes", None);
     let person = signed("jane", "people", Some(7));
     let all = [&kubelet, &proxy, &of_other];
-    all.map(|it| check(it, Ok(Some("7"))));
-    [&foreign, &person].map(|it| check(it, Ok(None)));
+    all.into_iter().for_each(|it| check(it, Ok(Some("7"))));
+    [&foreign, &person].into_iter().for_each(|it| check(it, Ok(None)));
 
     world.deleted_nodes.note("b", Deletion { revision: 8, at: start() });
     let refused = || Err(Unauthorized::CertificateOfDeletedNode);
-    [&kubelet, &proxy, &foreign].map(|it| check(it, refused()));
+    [&kubelet, &proxy, &foreign].into_iter().for_each(|it| check(it, refused()));
     check(&of_other, Ok(Some("7")));
     check(&person, Ok(None));
     check(&signed("system:node:b", "system:nodes", Some(9)), Ok(Some("9")));
