@@ -13,14 +13,11 @@ use arc_swap::ArcSwap;
 use authn::pki::Rotating;
 use bytes::Bytes;
 use client::{Deprecated, Discovered, Trust};
-use http::request::Parts as Head;
 use percent_encoding::percent_decode_str;
 use rustls::ClientConfig;
 use rustls::client::ResolvesClientCert;
 use serde::Deserialize;
 use telemetry::Registry;
-
-use crate::metrics::Subject;
 
 /// Taken over by connections for other protocols, which HTTP/2 does not allow.
 const PROTOCOL: &[u8] = b"http/1.1";
@@ -215,10 +212,9 @@ impl Aggregated {
         table.find(&group_version).cloned()
     }
 
-    /// What a request for a version of another server is about, for the metrics.
-    pub(crate) fn subject_of(&self, head: &Head, group_version: &GroupVersion) -> Subject {
-        let table = self.current.load();
-        Subject::of(head, group_version, table.told(group_version).map(Arc::as_ref))
+    /// What the server of a version says that it has, if it said anything.
+    pub(crate) fn told(&self, group_version: &GroupVersion) -> Option<Arc<Told>> {
+        self.current.load().told(group_version).cloned()
     }
 
     pub(crate) fn find(&self, group_version: &GroupVersion) -> Option<Arc<Remote>> {

@@ -18,6 +18,7 @@ use super::identity;
 use crate::aggregated::Remote;
 use crate::flow::Seat;
 use crate::http::status;
+use crate::http::subject::subject;
 use crate::metrics::By;
 use crate::pipeline::Core;
 use crate::pipeline::hooks::{Passing, StreamBody};
@@ -34,7 +35,10 @@ pub(super) async fn pass_on(
     remote: &Remote,
     mut passing: Passing,
 ) -> Response<StreamBody> {
-    let subject = core.aggregated.subject_of(&passing.head, &remote.group_version);
+    let subject = {
+        let told = core.aggregated.told(&remote.group_version);
+        subject(&passing.head, &remote.group_version, told.as_deref())
+    };
     let ended = |code: u16, why: &str| {
         core.metrics.elsewhere.ended(&subject, By::Aggregator, code);
         refuse(code, why)

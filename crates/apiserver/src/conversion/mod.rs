@@ -28,6 +28,7 @@ use stdx::Random;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::pipeline::converted::{QUESTION_BYTES_MAX, QUESTION_OBJECTS_MAX};
 use crate::registry::Converter;
 pub(crate) use garbage::take_any;
 use kept::Kept;
@@ -36,9 +37,6 @@ use review::Question;
 
 /// Upstream waits as long as the request may last; so that nobody waits for ever, this long.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Of the objects of one question. More are asked about in several, one after the other.
-pub(crate) const QUESTION_BYTES_MAX: usize = 4 << 20;
-pub(crate) const QUESTION_OBJECTS_MAX: usize = 1_000;
 /// Of an answer: all objects of a question, which may grow.
 const ANSWER_MAX: usize = 16 << 20;
 /// Questions to one webhook at the same time; who comes later waits within the deadline.

@@ -13,6 +13,7 @@ use http_body_util::BodyExt;
 use super::offered::Offered;
 use super::path::{self, ResourcePath};
 use super::query::Query;
+use super::subject::subject;
 use super::{Body, status};
 use crate::aggregated::Remote;
 use crate::flow::{self, Class, Length, Seat};
@@ -111,7 +112,8 @@ fn verb_of(method: &Method, target: &ResourcePath, watches: bool) -> &'static st
 /// There was no room for a request: its server does not count what it never saw.
 pub(super) fn refused(core: &Core, remote: &Remote, head: &Head, err: &ApiError) {
     if err.code() == StatusCode::TOO_MANY_REQUESTS.as_u16() {
-        let subject = core.aggregated.subject_of(head, &remote.group_version);
+        let told = core.aggregated.told(&remote.group_version);
+        let subject = subject(head, &remote.group_version, told.as_deref());
         core.metrics.elsewhere.ended(&subject, By::FlowControl, err.code());
     }
 }

@@ -18,6 +18,7 @@ mod respond;
 mod route;
 mod sent;
 pub(crate) mod status;
+pub(crate) mod subject;
 mod table;
 pub(crate) mod watch;
 pub(crate) mod websocket;

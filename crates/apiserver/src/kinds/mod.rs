@@ -32,7 +32,6 @@ pub(crate) use admission_policy::FromCache as ParametersFromCache;
 pub(crate) use config_map::plan_at_start as plan_token_tracking;
 pub(crate) use flow_control::plan as plan_flow_control;
 pub(crate) use namespace::plan as plan_namespaces;
-pub(crate) use node::DeletedNodes;
 pub(crate) use service::plan as plan_addresses;
 
 use std::sync::{Arc, Weak};
@@ -48,6 +47,7 @@ use crate::config::Config;
 use crate::conversion::Conversions;
 use crate::kubelets::Kubelets;
 use crate::legacy_tokens::LegacyTokens;
+use crate::pipeline::deleted_nodes::DeletedNodes;
 use crate::pipeline::hooks::Hooks;
 use crate::registry::Registry;
 

@@ -10,8 +10,10 @@ use apimachinery::ApiError;
 use super::Request;
 use super::core::Core;
 use crate::cache::Selection;
-use crate::conversion::{QUESTION_BYTES_MAX, QUESTION_OBJECTS_MAX};
 
+/// Of the objects of one question to a webhook. More are asked about in several, one after the other.
+pub(crate) const QUESTION_BYTES_MAX: usize = 4 << 20;
+pub(crate) const QUESTION_OBJECTS_MAX: usize = 1_000;
 /// So many at least, however few are wanted: each question takes as long as the webhook does, and
 /// few objects may be selected.
 const BATCH_MIN: usize = 64;

@@ -18,11 +18,11 @@ use crate::config::Config;
 use crate::documents::Documents;
 use crate::flow::Flow;
 use crate::heavy::Heavy;
-use crate::kinds::DeletedNodes;
 use crate::legacy_tokens::LegacyTokens;
 use crate::metrics::Metrics;
 use crate::registry::Registry;
 
+use super::deleted_nodes::DeletedNodes;
 use super::hooks::{Aggregator, HookSet};
 use super::recent::Recent;
 

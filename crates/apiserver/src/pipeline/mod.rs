@@ -3,11 +3,12 @@
 //! that no other order compiles. Requests over HTTP and calls in process take the same way.
 
 mod admit;
-mod converted;
+pub(crate) mod converted;
 mod core;
 mod create;
 mod decode;
 mod delete;
+pub(crate) mod deleted_nodes;
 mod draft;
 mod fields;
 pub(crate) mod hooks;

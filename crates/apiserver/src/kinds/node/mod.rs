@@ -1,8 +1,6 @@
 //! Nodes are reached through the API: their kubelet, or another port of theirs
 //! (`nodes/[https:]name[:port]/proxy/path`).
 
-mod deleted;
-
 use std::sync::Arc;
 
 use api::core::Node;
@@ -12,10 +10,10 @@ use bytes::Bytes;
 use http::Response;
 use kvstore::{Compare, Op};
 
-pub(crate) use self::deleted::DeletedNodes;
 use crate::cache::ObjectPath;
 use crate::kubelets::{self, Kubelets, refuse_simulated};
 use crate::pipeline::Core;
+use crate::pipeline::deleted_nodes::{self, DeletedNodes};
 use crate::pipeline::hooks::{Exchange, Hooks, Of, StreamBody, Streaming};
 use crate::proxy::{self, Named, Target};
 
@@ -77,7 +75,8 @@ impl Hooks for Nodes {
         path: &ObjectPath,
         new: Option<&dyn ApiObject>,
     ) -> Vec<(Option<Compare>, Op)> {
-        let removed = new.is_none().then(|| deleted::put(path.as_str(), core.world.clock.now()));
+        let removed =
+            new.is_none().then(|| deleted_nodes::put(path.as_str(), core.world.clock.now()));
         removed.map(|it| (None, it)).into_iter().collect()
     }
 

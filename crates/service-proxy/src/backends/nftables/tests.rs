@@ -321,6 +321,9 @@ fn play(table: &mut Table, changes: &[Change]) {
             Change::AddRule { chain, rule } => {
                 table.chains.get_mut(chain).unwrap().rules.push(rule.clone());
             }
+            Change::InsertRule { .. } | Change::DeleteRule { .. } => {
+                panic!("rules here come and go with their chains")
+            }
             Change::FlushChain(name) => table.chains.get_mut(name).unwrap().rules.clear(),
             Change::DeleteChain(name) => {
                 assert!(table.chains.remove(name).unwrap().rules.is_empty());

@@ -12,8 +12,8 @@ use kvstore::{Compare, Op, Revision, Txn};
 use lifecycle::Shutdown;
 use tokio::sync::watch;
 
+use super::Core;
 use crate::cache::{DELETED_NODES, ROOT};
-use crate::pipeline::Core;
 
 /// As long as an authority of ours lives: nothing that it signs holds for longer.
 const KEPT: SignedDuration = SignedDuration::from_hours(24 * 3653);
@@ -27,7 +27,7 @@ fn key(node: &str) -> String {
 }
 
 /// The revision of the write says when that was among all others.
-pub(super) fn put(node: &str, at: Timestamp) -> Op {
+pub(crate) fn put(node: &str, at: Timestamp) -> Op {
     Op::put(key(node), at.to_string())
 }
 
@@ -48,7 +48,7 @@ impl DeletedNodes {
         &self.known
     }
 
-    pub(super) fn follow(&self, key: &str, value: Option<(&Bytes, u64)>) {
+    pub(crate) fn follow(&self, key: &str, value: Option<(&Bytes, u64)>) {
         let Some(node) = key.strip_prefix(DELETED_NODES) else { return };
         let Some((at, revision)) = value else { return self.known.forget(node) };
         let at = std::str::from_utf8(at).ok().and_then(|it| it.parse().ok());
@@ -69,7 +69,7 @@ impl DeletedNodes {
     }
 
     /// Forgets what no certificate is older than.
-    pub(super) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
+    pub(crate) async fn run(self: Arc<Self>, core: Arc<Core>, shutdown: Shutdown) {
         loop {
             let past = core.world.clock.now().checked_sub(KEPT).unwrap_or(Timestamp::MIN);
             for (node, deletion) in self.known.before(past).into_iter().take(FORGOTTEN_MAX) {
