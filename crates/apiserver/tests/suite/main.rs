@@ -28,6 +28,7 @@ mod jobs;
 mod kubernetes_service;
 mod limits;
 mod list_and_watch;
+mod many_policies;
 mod policies;
 mod published;
 mod quotas;
