@@ -44,6 +44,17 @@ impl Drop for Steps {
     }
 }
 
+/// All that were taken on this thread.
+pub(crate) fn taken() -> u64 {
+    TAKEN.get()
+}
+
+/// The most that go with a cost.
+pub(crate) fn most_for(cost: u64) -> u64 {
+    // What is left of the last unit is not paid for.
+    cost.saturating_add(1).saturating_mul(PER_UNIT).saturating_add(FREE)
+}
+
 /// Counts steps; an error when there were too many.
 pub(crate) fn take(n: usize) -> Result<(), Error> {
     note(n);

@@ -3,6 +3,7 @@
 //! (`evaluation`). Policies are compiled once, when the first request comes that one is for.
 
 pub mod conditions;
+pub mod counts;
 pub(crate) mod evaluation;
 pub(crate) mod exempt;
 pub(crate) mod metrics;

@@ -11,6 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 
 use super::conditions::MatchConditions;
+use super::counts::count;
 use super::evaluation::Composition;
 use crate::attributes::Attributes;
 use crate::matching::Constraints;
@@ -113,7 +114,10 @@ impl<E> Definition<E> {
             on_failure: OnFailure::of(frame.failure_policy),
             param_kind: frame.param_kind.cloned(),
             constraints: frame.constraints.map(Constraints::new),
-            rules: LazyLock::new(Box::new(compile)),
+            rules: LazyLock::new(Box::new(|| {
+                count(|it| it.compiled += 1);
+                compile()
+            })),
         }
     }
 
@@ -256,6 +260,7 @@ impl<E> Source<E> {
             of_all.chain(named.into_iter().flatten()).filter(is_for).copied().collect();
         found.sort_unstable();
         found.dedup();
+        count(|it| it.found += found.len());
         Candidates { snapshot, found }
     }
 }
@@ -281,6 +286,7 @@ impl<E> Known<E> {
         for binding in self.bindings.values() {
             bound.entry(&binding.policy).or_default().push(binding.clone());
         }
+        count(|it| it.sorted += self.definitions.len());
         for definition in self.definitions.values() {
             let Some(bindings) = bound.remove(definition.name.as_str()) else { continue };
             let index = snapshot.hooks.len();

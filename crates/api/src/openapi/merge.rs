@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use apimachinery::GroupVersion;
 use serde_json::{Map, Value};
 
-use super::v2::PREFIX;
+use super::v2::{PARAMETERS, PREFIX};
 
 /// What cannot be read adds nothing.
 pub(super) fn add(own: &mut Value, version: &GroupVersion, document: &[u8]) {
@@ -17,7 +17,8 @@ pub(super) fn add(own: &mut Value, version: &GroupVersion, document: &[u8]) {
         Some(Value::Object(definitions)) => definitions,
         _ => Map::new(),
     };
-    let needed = reachable(&definitions, &paths);
+    let parameters = shared(own, other.remove("parameters"), &paths);
+    let needed = reachable(&definitions, paths.values().chain(parameters.values()));
     let (mut added, mut renamed) = (Vec::new(), BTreeMap::new());
     for name in needed {
         let Some(schema) = definitions.get(&name) else { continue };
@@ -33,6 +34,10 @@ pub(super) fn add(own: &mut Value, version: &GroupVersion, document: &[u8]) {
     }
     let mut paths = Value::Object(paths);
     rename(&mut paths, &renamed);
+    for (name, mut parameter) in parameters {
+        rename(&mut parameter, &renamed);
+        insert(own, "parameters", name, parameter);
+    }
     for (name, mut schema) in added {
         rename(&mut schema, &renamed);
         insert(own, "definitions", name, schema);
@@ -54,6 +59,19 @@ fn insert(own: &mut Value, field: &str, name: String, value: Value) {
     }
 }
 
+/// The parameters that are said once and that `paths` refer to. They are named by what they say: one
+/// that we have as well is the same.
+fn shared(
+    own: &Value,
+    parameters: Option<Value>,
+    paths: &Map<String, Value>,
+) -> Map<String, Value> {
+    let Some(Value::Object(parameters)) = parameters else { return Map::new() };
+    let wanted = named(PARAMETERS, paths.values());
+    let is_new = |it: &String| wanted.contains(it) && own["parameters"].get(it).is_none();
+    parameters.into_iter().filter(|(name, _)| is_new(name)).collect()
+}
+
 /// Those of the version alone.
 fn taken(paths: Option<Value>, version: &GroupVersion) -> Map<String, Value> {
     let Some(Value::Object(paths)) = paths else { return Map::new() };
@@ -61,30 +79,39 @@ fn taken(paths: Option<Value>, version: &GroupVersion) -> Map<String, Value> {
     paths.into_iter().filter(|(path, _)| path.starts_with(&prefix)).collect()
 }
 
-fn reachable(definitions: &Map<String, Value>, paths: &Map<String, Value>) -> BTreeSet<String> {
-    let mut open = Vec::new();
-    paths.values().for_each(|it| references(it, &mut open));
+fn reachable<'a>(
+    definitions: &Map<String, Value>,
+    from: impl Iterator<Item = &'a Value>,
+) -> BTreeSet<String> {
+    let mut open: Vec<String> = named(PREFIX, from).into_iter().collect();
     let mut found = BTreeSet::new();
     while let Some(name) = open.pop() {
         let Some(schema) = definitions.get(&name) else { continue };
         if found.insert(name) {
-            references(schema, &mut open);
+            references(PREFIX, schema, &mut open);
         }
     }
     found
 }
 
-fn references(value: &Value, found: &mut Vec<String>) {
+/// The names that are referred to.
+fn named<'a>(prefix: &str, values: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
+    let mut found = Vec::new();
+    values.for_each(|it| references(prefix, it, &mut found));
+    found.into_iter().collect()
+}
+
+fn references(prefix: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
-                match value.as_str().and_then(|it| it.strip_prefix(PREFIX)) {
+                match value.as_str().and_then(|it| it.strip_prefix(prefix)) {
                     Some(name) if key == "$ref" => found.push(name.to_owned()),
-                    _ => references(value, found),
+                    _ => references(prefix, value, found),
                 }
             }
         }
-        Value::Array(values) => values.iter().for_each(|it| references(it, found)),
+        Value::Array(values) => values.iter().for_each(|it| references(prefix, it, found)),
         _ => {}
     }
 }
@@ -128,13 +155,18 @@ mod tests {
     #[test]
     fn what_is_about_the_version_is_added_and_nothing_is_overwritten() {
         let reference = |name: &str| json!({"$ref": format!("#/definitions/{name}")});
+        let parameter = |name: &str| json!({"$ref": format!("#/parameters/{name}")});
         let mut own = json!({
             "paths": {"/api/v1/pods": {}, "/apis/example.org/v1/mine": {}},
+            "parameters": {"watch-1": {"name": "watch"}},
             "definitions": {"Meta": {"type": "object"}, "Status": {"type": "object"}},
         });
         let other = json!({
             "paths": {
-                "/apis/example.org/v1/flunders": {"get": {"schema": reference("Flunder")}},
+                "/apis/example.org/v1/flunders": {
+                    "get": {"schema": reference("Flunder")},
+                    "parameters": [parameter("body-1"), parameter("watch-1")],
+                },
                 "/apis/other.org/v1/flunders": {"get": {"schema": reference("Other")}},
                 "/api/v1/pods": {"get": {}},
                 "/apis/example.org/v10/x": {},
@@ -145,6 +177,10 @@ mod tests {
                 "Status": {"type": "object"},
                 "Other": {"type": "object"},
             },
+            "parameters": {
+                "body-1": {"schema": reference("Meta")}, "watch-1": {"name": "theirs"},
+                "unused-1": {"schema": reference("Other")},
+            },
         });
         let version = GroupVersion::new("example.org", "v1");
         add(&mut own, &version, other.to_string().as_bytes());
@@ -153,7 +189,13 @@ mod tests {
             json!({
                 "paths": {
                     "/api/v1/pods": {},
-                    "/apis/example.org/v1/flunders": {"get": {"schema": reference("Flunder")}},
+                    "/apis/example.org/v1/flunders": {
+                        "get": {"schema": reference("Flunder")},
+                        "parameters": [parameter("body-1"), parameter("watch-1")],
+                    },
+                },
+                "parameters": {
+                    "body-1": {"schema": reference("Meta_v2")}, "watch-1": {"name": "watch"},
                 },
                 "definitions": {
                     "Flunder": {"properties": {"metadata": reference("Meta_v2"), "status": reference("Status")}},

@@ -3,10 +3,11 @@
 //! merge keys and `explain` from them. Nothing is cached here: whoever serves a document keeps its
 //! bytes.
 
-mod embedded;
+mod custom;
 mod gnostic;
 mod merge;
 mod operations;
+mod parameters;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use apimachinery::GroupVersion;
 
@@ -32,8 +33,6 @@ pub use v3::{
 };
 
 const SELECTABLE: &str = "x-kubernetes-selectable-fields";
-const CONVENTIONS: &str =
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 fn reference(definition: &str) -> Value {
@@ -62,61 +61,6 @@ fn kinds_of<'a>(
         let names = it.names();
         names.group == group_version.group && names.version == group_version.version
     })
-}
-
-/// The definitions that custom resources bring: the object and its list. What every object has is
-/// described as it is for built-in kinds.
-fn custom_definitions(
-    built_in: &BTreeMap<&str, &RawValue>,
-    kind: &dyn Kind,
-) -> Vec<(String, Value)> {
-    let Some(Value::Object(mut schema)) = kind.written_schema() else { return Vec::new() };
-    let (names, definition) = (kind.names(), kind.definition());
-    let gvk =
-        |kind: &str| json!([{ "group": names.group, "version": names.version, "kind": kind }]);
-    embedded::complete_fields(&mut schema, built_in);
-    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(properties) = properties {
-        properties.extend(type_and_metadata(built_in, "ConfigMap"));
-    }
-    schema.insert("type".to_owned(), json!("object"));
-    schema.insert("x-kubernetes-group-version-kind".to_owned(), gvk(&names.kind));
-
-    let mut properties = type_and_metadata(built_in, "ConfigMap");
-    properties.extend(type_and_metadata(built_in, "ConfigMapList").remove_entry("metadata"));
-    let items = json!({
-        "type": "array",
-        "items": reference(&definition),
-        "description": format!("List of {}. More info: {CONVENTIONS}", names.plural),
-    });
-    properties.insert("items".to_owned(), items);
-    let mut list = json!({
-        "description": format!("{} is a list of {}", names.list_kind, names.kind),
-        "type": "object",
-        "properties": properties,
-        "required": ["items"],
-        "x-kubernetes-group-version-kind": gvk(&names.list_kind),
-    });
-    let selectable = kind.field_names();
-    let selectable: Vec<Value> =
-        selectable.iter().map(|(name, _)| json!({ "fieldPath": name })).collect();
-    if !selectable.is_empty() {
-        schema.insert(SELECTABLE.to_owned(), json!(selectable));
-        list[SELECTABLE] = json!(selectable);
-    }
-    vec![(list_definition(&definition), list), (definition, Value::Object(schema))]
-}
-
-/// `apiVersion`, `kind` and `metadata` as a built-in kind has them.
-fn type_and_metadata(built_in: &BTreeMap<&str, &RawValue>, like: &str) -> Map<String, Value> {
-    let written = built_in[format!("io.k8s.api.core.v1.{like}").as_str()].get();
-    let mut schema: Value = serde_json::from_str(written).expect("the build wrote JSON");
-    let field = |name: &str| {
-        let mut field = schema["properties"][name].take();
-        field.as_object_mut().map(|it| it.remove("default"));
-        (name.to_owned(), field)
-    };
-    ["apiVersion", "kind", "metadata"].map(field).into_iter().collect()
 }
 
 /// The names in `wanted` and all that they refer to.

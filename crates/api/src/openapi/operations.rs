@@ -1,48 +1,22 @@
 //! Which operations there are on which path, in a form that both versions of OpenAPI are rendered
 //! from.
 
+use std::sync::Arc;
+
 use apimachinery::{GroupVersionKind, Scope};
 
+use super::parameters::{self, DELETE, LIST, PATCH, Parameter, WRITE};
 use super::{META, built_in_definition, list_definition};
 use crate::kind::{Kind, Subresource};
 
-/// A query parameter: name, JSON type, what it does.
-pub(super) type Parameter = (&'static str, &'static str, &'static str);
-
-const DRY_RUN: Parameter = ("dryRun", "string", "`All`: check everything, store nothing.");
-const FIELD_MANAGER: Parameter =
-    ("fieldManager", "string", "The name under which written fields are owned.");
-const FIELD_VALIDATION: Parameter = (
-    "fieldValidation",
-    "string",
-    "What to do with unknown and duplicate fields: `Ignore`, `Warn` or `Strict`.",
-);
-const FORCE: Parameter =
-    ("force", "boolean", "Apply only: take over fields that other managers own.");
-
-const WRITE: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION];
-const PATCH: &[Parameter] = &[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE];
-const DELETE: &[Parameter] = &[
-    DRY_RUN,
-    ("gracePeriodSeconds", "integer", "Seconds until the object is gone; 0 means at once."),
-    ("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
-    (
-        "propagationPolicy",
-        "string",
-        "What becomes of dependents: `Orphan`, `Background` or `Foreground`.",
-    ),
-];
-const LIST: &[Parameter] = &[
-    ("allowWatchBookmarks", "boolean", "Watch only: send bookmarks."),
-    ("continue", "string", "The token of the next page, from the page before."),
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most this many objects on a page."),
-    ("resourceVersion", "string", "The revision to read at, or to watch from."),
-    ("resourceVersionMatch", "string", "How resourceVersion is meant: `Exact` or `NotOlderThan`."),
-    ("sendInitialEvents", "boolean", "Watch only: begin with the objects that exist."),
-    ("timeoutSeconds", "integer", "When the call ends at the latest."),
-    ("watch", "boolean", "Send changes as they happen instead of a list."),
+const JSON_AND_YAML: &[&str] = &["application/json", "application/yaml"];
+const ANYTHING: &[&str] = &["*/*"];
+/// Strategic merge patch is for built-in kinds.
+const PATCHES: &[&str] = &[
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/strategic-merge-patch+json",
 ];
 
 /// One method on one path.
@@ -52,21 +26,54 @@ pub(super) struct Operation {
     pub(super) action: &'static str,
     /// Unique in a document: `listAppsV1NamespacedDeployment`.
     pub(super) id: String,
+    pub(super) description: String,
     /// `apps_v1`: of the group and version of the path.
     pub(super) tag: String,
     pub(super) kind: GroupVersionKind,
-    /// Definitions of the body and of the answer. An answer without one is text.
-    pub(super) body: Option<String>,
+    pub(super) body: Option<Body>,
+    /// The definition of the answer; without one it is text.
     pub(super) answer: Option<String>,
-    pub(super) parameters: Vec<Parameter>,
-    /// Strategic merge patch is for built-in kinds.
-    pub(super) is_custom: bool,
+    /// How it may end well.
+    pub(super) codes: &'static [(u16, &'static str)],
+    pub(super) consumes: &'static [&'static str],
+    pub(super) produces: &'static [&'static str],
+    /// Sorted. Those that are not said of the path.
+    pub(super) parameters: Vec<Arc<Parameter>>,
+}
+
+pub(super) struct Body {
+    pub(super) definition: String,
+    pub(super) is_required: bool,
 }
 
 pub(super) struct Path {
     /// `/apis/apps/v1/namespaces/{namespace}/deployments/{name}`
     pub(super) path: String,
     pub(super) operations: Vec<Operation>,
+    /// Those of all its operations. Sorted.
+    pub(super) parameters: Vec<Arc<Parameter>>,
+}
+
+impl Path {
+    fn new(kind: &dyn Kind, path: String, mut operations: Vec<Operation>) -> Self {
+        let has = |part: &str| path.contains(part);
+        let name = has("{name}").then(|| parameters::name_of(&kind.names().kind));
+        let namespace = parameters::all(&["namespace"]).filter(|_| has("{namespace}"));
+        let mut common: Vec<Arc<Parameter>> = name.into_iter().chain(namespace).collect();
+        let in_all = |it: &Arc<Parameter>| operations.iter().all(|op| op.parameters.contains(it));
+        let first = operations.first().map(|it| it.parameters.clone()).unwrap_or_default();
+        common.extend(first.into_iter().filter(in_all));
+        for operation in &mut operations {
+            operation.parameters.retain(|it| !common.contains(it));
+            sort(&mut operation.parameters);
+        }
+        sort(&mut common);
+        Self { path, operations, parameters: common }
+    }
+}
+
+fn sort(parameters: &mut [Arc<Parameter>]) {
+    parameters.sort_by(|a, b| (&a.name, &a.place).cmp(&(&b.name, &b.place)));
 }
 
 /// Every path of a kind.
@@ -85,13 +92,11 @@ pub(super) fn paths(kind: &dyn Kind) -> Vec<Path> {
     };
     let item = format!("{collection}/{{name}}");
     let verbs = kind.verbs();
-    let of = |path: &str, methods: &[(&str, &'static str, &'static str)], scope: &str| Path {
-        path: path.to_owned(),
-        operations: methods
-            .iter()
-            .filter(|(verb, _, _)| verbs.contains(verb))
-            .map(|(_, method, action)| main_operation(kind, method, action, scope))
-            .collect(),
+    let of = |path: &str, methods: &[(&str, &'static str, &'static str)], scope: &str| {
+        let methods = methods.iter().filter(|(verb, _, _)| verbs.contains(verb));
+        let operations =
+            methods.map(|(_, method, action)| main_operation(kind, method, action, scope));
+        Path::new(kind, path.to_owned(), operations.collect())
     };
     let scope = if is_namespaced { "Namespaced" } else { "" };
     let mut paths = vec![
@@ -131,40 +136,117 @@ fn main_operation(
     scope: &str,
 ) -> Operation {
     let (names, definition) = (kind.names(), kind.definition());
-    let parameters = match action {
-        "list" => LIST.to_vec(),
-        "deletecollection" => [DELETE, LIST].concat(),
-        "delete" => DELETE.to_vec(),
-        "patch" => PATCH.to_vec(),
-        "post" | "put" => WRITE.to_vec(),
-        _ => Vec::new(),
-    };
-    let body = match action {
-        "post" | "put" => Some(definition.clone()),
-        "patch" => Some(format!("{META}.Patch")),
-        "delete" | "deletecollection" => Some(format!("{META}.DeleteOptions")),
-        _ => None,
-    };
     let answer = match action {
         "list" => list_definition(&definition),
         "delete" | "deletecollection" if !kind.returns_deleted() => format!("{META}.Status"),
-        _ => definition,
+        _ => definition.clone(),
     };
+    Operation {
+        id: operation_id(action, kind, &scoped(scope, &names.kind)),
+        kind: names.gvk(),
+        ..acting(kind, (method, action), "", (&definition, answer))
+    }
+}
+
+/// What an operation of this sort has whatever it is about.
+fn acting(
+    kind: &dyn Kind,
+    (method, action): (&'static str, &'static str),
+    subresource: &str,
+    (body, answer): (&str, String),
+) -> Operation {
+    let is_custom = kind.is_custom();
     Operation {
         method,
         action,
-        id: operation_id(action, kind, &scoped(scope, &names.kind)),
+        id: String::new(),
+        description: described(kind, action, subresource),
         tag: tag(kind),
-        kind: names.gvk(),
-        body,
+        kind: kind.names().gvk(),
+        body: body_of(action, body, is_custom),
         answer: Some(answer),
-        parameters,
-        is_custom: kind.is_custom(),
+        codes: codes(action, is_custom),
+        consumes: match action {
+            "patch" if is_custom => &PATCHES[..3],
+            "patch" => PATCHES,
+            _ if is_custom => JSON_AND_YAML,
+            _ => ANYTHING,
+        },
+        produces: JSON_AND_YAML,
+        parameters: parameters_of(action, is_custom),
     }
+}
+
+fn body_of(action: &str, definition: &str, is_custom: bool) -> Option<Body> {
+    let (definition, is_required) = match action {
+        "post" | "put" => (definition.to_owned(), true),
+        "patch" => (format!("{META}.Patch"), true),
+        "delete" => (format!("{META}.DeleteOptions"), false),
+        "deletecollection" if !is_custom => (format!("{META}.DeleteOptions"), false),
+        _ => return None,
+    };
+    Some(Body { definition, is_required })
+}
+
+fn codes(action: &str, is_custom: bool) -> &'static [(u16, &'static str)] {
+    const ALL: &[(u16, &str)] = &[(200, "OK"), (201, "Created"), (202, "Accepted")];
+    const ACCEPTED: &[(u16, &str)] = &[(200, "OK"), (202, "Accepted")];
+    match action {
+        "post" => ALL,
+        "put" => &ALL[..2],
+        "patch" if !is_custom => &ALL[..2],
+        "delete" => ACCEPTED,
+        _ => &ALL[..1],
+    }
+}
+
+/// Upstream says what custom resources take as it is read from their options, and of built-in ones
+/// what they look at.
+fn parameters_of(action: &str, is_custom: bool) -> Vec<Arc<Parameter>> {
+    let own: &[&[&str]] = match action {
+        "list" => &[LIST],
+        "deletecollection" if is_custom => &[LIST],
+        "deletecollection" => &[DELETE, LIST],
+        "delete" => &[DELETE],
+        "patch" => &[PATCH],
+        "post" | "put" => &[WRITE],
+        "get" if is_custom => &[&["resourceVersion"]],
+        _ => &[],
+    };
+    own.iter().chain(&[&["pretty"][..]]).flat_map(|it| parameters::all(it)).collect()
+}
+
+/// `create a Deployment`, `partially update status of the specified Deployment`
+fn described(kind: &dyn Kind, action: &str, subresource: &str) -> String {
+    let name = kind.names().kind.as_str();
+    let of = if subresource.is_empty() { String::new() } else { format!(" {subresource} of") };
+    match action {
+        "list" if kind.is_custom() => format!("list{of} objects of kind {name}"),
+        "list" => format!("list or watch{of} objects of kind {name}"),
+        "get" => format!("read{of} the specified {name}"),
+        "put" => format!("replace{of} the specified {name}"),
+        "patch" => format!("partially update{of} the specified {name}"),
+        "post" => format!("create{of} {}", with_article(name)),
+        "delete" => format!("delete{of} {}", with_article(name)),
+        _ => format!("delete collection of {name}"),
+    }
+}
+
+/// Plurals have none.
+fn with_article(name: &str) -> String {
+    if name.ends_with('s') && !name.ends_with("ss") {
+        return name.to_owned();
+    }
+    let is_vowel = name.starts_with(|it: char| "aeiou".contains(it.to_ascii_lowercase()));
+    format!("{} {name}", if is_vowel { "an" } else { "a" })
 }
 
 fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
     let names = kind.names();
+    let path = format!("{item}/{}", subresource.name);
+    if subresource.is_stream() {
+        return Path::new(kind, path, streams(kind, subresource));
+    }
     let target = subresource.kind_below(names);
     let definition = if target == names.gvk() {
         kind.definition()
@@ -172,44 +254,23 @@ fn subresource(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
         built_in_definition(&target.group, &target.version, &target.kind)
     };
     let operation = |method: &'static str, action: &'static str| Operation {
-        method,
-        action,
         id: operation_id(action, kind, &named(kind, subresource)),
-        tag: tag(kind),
         // Upstream names the custom kind itself, for its scale too.
         kind: if kind.is_custom() { names.gvk() } else { target.clone() },
-        body: match action {
-            "get" => None,
-            "patch" => Some(format!("{META}.Patch")),
-            _ => Some(definition.clone()),
-        },
-        answer: Some(definition.clone()),
-        parameters: match action {
-            "get" => Vec::new(),
-            "patch" => PATCH.to_vec(),
-            _ => WRITE.to_vec(),
-        },
-        is_custom: kind.is_custom(),
+        ..acting(kind, (method, action), subresource.name, (&definition, definition.clone()))
     };
-    if subresource.is_stream() {
-        return streams(kind, subresource, item);
-    }
-    let operations = subresource
-        .verbs
-        .iter()
-        .filter_map(|verb| match *verb {
-            "create" => Some(operation("post", "post")),
-            "get" => Some(operation("get", "get")),
-            "patch" => Some(operation("patch", "patch")),
-            "update" => Some(operation("put", "put")),
-            _ => None,
-        })
-        .collect();
-    Path { path: format!("{item}/{}", subresource.name), operations }
+    let operations = subresource.verbs.iter().filter_map(|verb| match *verb {
+        "create" => Some(operation("post", "post")),
+        "get" => Some(operation("get", "get")),
+        "patch" => Some(operation("patch", "patch")),
+        "update" => Some(operation("put", "put")),
+        _ => None,
+    });
+    Path::new(kind, path, operations.collect())
 }
 
 /// `connectCoreV1GetPodExec`; reading a log is a plain GET.
-fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
+fn streams(kind: &dyn Kind, subresource: &Subresource) -> Vec<Operation> {
     let names = kind.names();
     let what = named(kind, subresource);
     let operation = |verb: &&'static str| {
@@ -220,26 +281,29 @@ fn streams(kind: &dyn Kind, subresource: &Subresource, item: &str) -> Path {
             "update" => ("put", "connect"),
             other => (other, "connect"),
         };
-        let id = match action {
-            "connect" => operation_id("connect", kind, &format!("{}{what}", capital(method))),
-            other => operation_id(other, kind, &what),
+        let (id, description) = match action {
+            "connect" => (
+                operation_id("connect", kind, &format!("{}{what}", capital(method))),
+                format!(
+                    "connect {} requests to {} of {}",
+                    method.to_uppercase(),
+                    subresource.name,
+                    names.kind
+                ),
+            ),
+            other => (operation_id(other, kind, &what), described(kind, other, subresource.name)),
         };
         Operation {
-            method,
-            action,
             id,
-            tag: tag(kind),
+            description,
             kind: subresource.kind_below(names),
-            body: None,
             answer: None,
             parameters: Vec::new(),
-            is_custom: false,
+            ..acting(kind, (method, action), subresource.name, ("", String::new()))
         }
     };
-    let operations = subresource.verbs.iter().map(operation).collect();
-    Path { path: format!("{item}/{}", subresource.name), operations }
+    subresource.verbs.iter().map(operation).collect()
 }
-
 /// `NamespacedPodStatus`
 fn named(kind: &dyn Kind, subresource: &Subresource) -> String {
     let scope = if kind.scope() == Scope::Namespaced { "Namespaced" } else { "" };

@@ -10,13 +10,10 @@ fn v3(group: &str, version: &str) -> Value {
     serde_json::from_slice(&document).unwrap()
 }
 
+/// Those that are said in place.
 fn parameters(operation: &Value) -> Vec<&str> {
-    operation["parameters"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect()
+    let parameters = operation["parameters"].as_array().unwrap().iter();
+    parameters.filter_map(|it| it["name"].as_str()).collect()
 }
 
 #[test]
@@ -131,6 +128,27 @@ fn v2_keeps_fields_that_are_named_like_keywords() {
 }
 
 #[test]
+fn every_reference_of_v2_resolves() {
+    fn check(document: &Value, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                let target = fields.get("$ref").and_then(Value::as_str);
+                if let Some(target) = target.and_then(|it| it.strip_prefix('#')) {
+                    assert!(document.pointer(target).is_some(), "{target}");
+                }
+                fields.values().for_each(|it| check(document, it));
+            }
+            Value::Array(items) => items.iter().for_each(|it| check(document, it)),
+            _ => {}
+        }
+    }
+    let document: Value = serde_json::from_slice(&v2_document(&crate::kinds(), &[])).unwrap();
+    check(&document, &document);
+    let manager = &document["parameters"]["fieldManager-7c6nTn1T"];
+    assert!(manager["description"].as_str().is_some_and(|it| it.contains("apply requests")));
+}
+
+#[test]
 fn v2_does_not_describe_what_its_clients_would_refuse() {
     let check = |mut schema: Value, expected: Value| {
         let text = schema.to_string();
@@ -138,24 +156,15 @@ fn v2_does_not_describe_what_its_clients_would_refuse() {
         assert_eq!(schema, expected, "{text}");
     };
     let fields = json!({ "a": { "type": "string" } });
-    check(json!({ "type": "object", "nullable": true, "properties": fields }), json!({}));
     check(
-        json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": fields }),
-        json!({ "x-kubernetes-preserve-unknown-fields": true }),
-    );
-    check(
-        json!({ "type": "object", "allOf": [{ "required": ["a"] }], "not": {}, "properties": fields }),
+        json!({ "type": "object", "allOf": [{ "required": ["a"] }], "properties": fields }),
         json!({ "type": "object", "properties": fields }),
     );
     check(
-        json!({ "x-kubernetes-int-or-string": true, "anyOf": [{ "type": "integer" }] }),
-        json!({ "x-kubernetes-int-or-string": true }),
+        json!({ "format": "int-or-string", "oneOf": [{ "type": "integer" }, { "type": "string" }] }),
+        json!({ "format": "int-or-string", "type": "string" }),
     );
-    check(
-        json!({ "type": "array", "items": { "nullable": false, "type": "integer" } }),
-        json!({ "type": "array", "items": { "type": "integer" } }),
-    );
-    let default = json!({ "default": { "nullable": true, "type": "x" }, "type": "object" });
+    let default = json!({ "default": { "allOf": [], "type": "x" }, "type": "object" });
     check(default.clone(), default);
 }
 
@@ -217,13 +226,20 @@ fn the_protobuf_of_v2_has_operations_where_kubectl_reads_them() {
     let document = v2_protobuf(&v2_document(&crate::kinds(), &[]));
     let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
     let item = named(&document, &[8, 2], path);
-    assert_eq!(text(item, &[9, 1, 2, 4, 4]), "name|namespace");
-    let patch = at(item, &[8])[0];
-    assert_eq!(text(patch, &[8, 1, 2, 3, 4]), "dryRun|fieldManager|fieldValidation|force");
+    assert_eq!(text(item, &[9, 1, 2, 4, 4]), "name");
     assert_eq!(
-        text(patch, &[8, 1, 1, 5, 1]),
-        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+        text(item, &[9, 2, 1]),
+        "#/parameters/namespace-vgWSWtn3|#/parameters/pretty-tJGM1-ng"
     );
+    let patch = at(item, &[8])[0];
+    // What old clients look for is said where they look; the rest is shared.
+    assert_eq!(text(patch, &[8, 1, 2, 3, 4]), "dryRun|fieldValidation");
+    let shared = ["body-78PwaGsr", "fieldManager-7c6nTn1T", "force-tOGGb0Yi"];
+    assert_eq!(text(patch, &[8, 2, 1]), shared.map(|it| format!("#/parameters/{it}")).join("|"));
+    let body = named(&document, &[10, 1], "body-78PwaGsr");
+    assert_eq!(text(body, &[1, 5, 1]), "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.Patch");
+    let force = named(&document, &[10, 1], "force-tOGGb0Yi");
+    assert_eq!(text(force, &[2, 3, 4]), "force");
     let response = named(patch, &[9, 1], "200");
     assert_eq!(text(response, &[1, 2, 1, 1]), "#/definitions/io.k8s.api.apps.v1.Deployment");
     let gvk = named(patch, &[13], "x-kubernetes-group-version-kind");

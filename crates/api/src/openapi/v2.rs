@@ -8,13 +8,15 @@ use apimachinery::GroupVersion;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::operations::{Operation, Parameter, paths};
-use super::{custom_definitions, gnostic, merge};
+use super::custom::{self, Clients};
+use super::operations::{Body, Operation, Path, paths};
+use super::{META, gnostic, merge};
 use crate::kind::Kind;
 use crate::schemas::{REF_PREFIX, Written};
 
 pub(super) const PREFIX: &str = "#/definitions/";
-const PRESERVES: &str = "x-kubernetes-preserve-unknown-fields";
+/// Of what is said once for all operations.
+pub(super) const PARAMETERS: &str = "#/parameters/";
 
 /// GET /openapi/v2 as JSON. `foreign` are the documents of those who serve a version in place of
 /// this server: of each, what is about that version is taken.
@@ -33,12 +35,12 @@ pub fn protobuf(document: &[u8]) -> Vec<u8> {
 }
 
 fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
-    let mut rendered = Map::new();
+    let (mut rendered, mut shared) = (Map::new(), Map::new());
     for kind in kinds {
-        rendered.extend(paths(kind.as_ref()).into_iter().map(|it| {
-            let item = path_item(&it.path, &it.operations);
-            (it.path, item)
-        }));
+        for path in paths(kind.as_ref()) {
+            let item = path_item(&path, &mut shared);
+            rendered.insert(path.path, item);
+        }
     }
     let written = Written::inflate();
     let built_in = written.by_name();
@@ -50,40 +52,28 @@ fn tree(kinds: &[Arc<dyn Kind>]) -> Value {
             ((*name).to_owned(), schema)
         })
         .collect();
-    let custom = kinds.iter().flat_map(|it| custom_definitions(&built_in, it.as_ref()));
-    definitions.extend(custom.map(|(name, mut schema)| {
-        prune_defaults(&mut schema);
-        close(&mut schema);
-        (name, schema)
-    }));
     definitions.values_mut().for_each(lower);
+    definitions.extend(kinds.iter().flat_map(|it| custom::definitions(it.as_ref(), Clients::OfV2)));
     json!({
         "swagger": "2.0",
         "info": { "title": "Kubernetes", "version": "v1.36.0" },
         "paths": rendered,
         "definitions": definitions,
+        "parameters": shared,
     })
 }
 
-/// A custom resource in which anything goes is not described at all.
-fn close(schema: &mut Value) {
-    let Value::Object(object) = schema else { return };
-    if object.get(PRESERVES) == Some(&json!(true)) {
-        object.retain(|it, _| ["type", "x-kubernetes-group-version-kind"].contains(&it.as_str()));
-    }
-}
-
 /// Clients of version 2 take a default for a value that the server fills in; those of built-in
-/// types are not always. Upstream leaves out those of custom resources as well.
+/// types are not always.
 fn prune_defaults(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     object.remove("default");
     for_each_schema_within(object, prune_defaults);
 }
 
-/// Version 3 to version 2: references without wrapping, and none of the keywords that version 2
-/// lacks. It descends only to where schemas are: a field may have the name of a keyword, and a
-/// default may look like a schema.
+/// Built-in types from version 3 to version 2: references without wrapping, and none of the keywords
+/// that version 2 lacks. It descends only to where schemas are: a field may have the name of a
+/// keyword, and a default may look like a schema.
 pub(super) fn lower(schema: &mut Value) {
     let Value::Object(object) = schema else { return };
     lower_keywords(object);
@@ -110,69 +100,74 @@ fn lower_keywords(object: &mut Map<String, Value>) {
     if let Some(Value::String(target)) = object.get_mut("$ref") {
         *target = target.replace(REF_PREFIX, PREFIX);
     }
-    object.remove("anyOf");
-    object.remove("not");
-    // Clients of version 2 refuse null, and fields that are not listed: what may have them is not
-    // described.
-    let preserves = object.get(PRESERVES) == Some(&json!(true));
-    if preserves {
-        object.remove("properties");
-        object.remove("items");
-        object.remove("required");
-        object.remove("type");
-    }
     // Numbers or texts are texts in version 2.
-    if object.remove("oneOf").is_some() && !preserves {
+    if object.remove("oneOf").is_some() {
         object.entry("type").or_insert_with(|| json!("string"));
-    }
-    if object.remove("nullable") == Some(json!(true)) {
-        for keyword in ["type", "properties", "items", "additionalProperties"] {
-            object.remove(keyword);
-        }
     }
 }
 
-fn path_item(path: &str, operations: &[Operation]) -> Value {
+/// What is shared is said among all `shared`.
+fn path_item(path: &Path, shared: &mut Map<String, Value>) -> Value {
+    let operations = path.operations.iter();
     let mut item: Map<String, Value> =
-        operations.iter().map(|it| (it.method.to_owned(), operation(it))).collect();
-    let parameters: Vec<Value> = ["name", "namespace"]
-        .into_iter()
-        .filter(|it| path.contains(&format!("{{{it}}}")))
-        .map(|it| json!({ "name": it, "in": "path", "required": true, "type": "string" }))
-        .collect();
+        operations.map(|it| (it.method.to_owned(), operation(it, shared))).collect();
+    let parameters = path.parameters.iter();
+    let parameters = parameters.map(|it| share(it.shared.as_deref(), it.v2(), shared)).collect();
     item.insert("parameters".to_owned(), Value::Array(parameters));
     Value::Object(item)
 }
 
-fn operation(operation: &Operation) -> Value {
-    let reference = |definition: &str| json!({ "$ref": format!("{PREFIX}{definition}") });
-    let mut parameters: Vec<Value> = operation.parameters.iter().map(parameter).collect();
-    if let Some(body) = &operation.body {
-        let is_required = !operation.action.starts_with("delete");
-        parameters.push(json!({
-            "name": "body", "in": "body", "required": is_required, "schema": reference(body),
-        }));
+fn share(name: Option<&str>, said: Value, shared: &mut Map<String, Value>) -> Value {
+    let Some(name) = name else { return said };
+    shared.entry(name).or_insert(said);
+    json!({ "$ref": format!("{PARAMETERS}{name}") })
+}
+
+fn reference(definition: &str) -> Value {
+    json!({ "$ref": format!("{PREFIX}{definition}") })
+}
+
+/// Those that are the same for all kinds have upstream's names.
+fn body(body: &Body, shared: &mut Map<String, Value>) -> Value {
+    let mut said = json!({ "name": "body", "in": "body", "schema": reference(&body.definition) });
+    if body.is_required {
+        said["required"] = json!(true);
     }
+    let name = match body.definition.strip_prefix(META) {
+        Some(".DeleteOptions") => Some("body-2Y1dVQaQ"),
+        Some(".Patch") => Some("body-78PwaGsr"),
+        _ => None,
+    };
+    share(name, said, shared)
+}
+
+fn operation(operation: &Operation, shared: &mut Map<String, Value>) -> Value {
+    let mut parameters: Vec<Value> = operation.body.iter().map(|it| body(it, shared)).collect();
+    let others = operation.parameters.iter();
+    parameters.extend(others.map(|it| share(it.shared.as_deref(), it.v2(), shared)));
     let answer = operation.answer.as_deref().map_or_else(|| json!({ "type": "string" }), reference);
-    json!({
+    let answered = operation.codes.iter();
+    let answered = answered
+        .map(|(code, what)| (code.to_string(), json!({ "description": what, "schema": answer })));
+    let mut responses: Map<String, Value> = answered.collect();
+    responses.insert("401".to_owned(), json!({ "description": "Unauthorized" }));
+    let mut rendered = json!({
         "operationId": operation.id,
+        "description": operation.description,
         "tags": [operation.tag],
-        "consumes": ["*/*"],
-        "produces": ["application/json", "application/yaml"],
-        "parameters": parameters,
-        "responses": {
-            "200": { "description": "OK", "schema": answer },
-            "401": { "description": "Unauthorized" },
-        },
+        "consumes": operation.consumes,
+        "produces": operation.produces,
+        "schemes": ["https"],
+        "responses": responses,
         "x-kubernetes-action": operation.action,
         "x-kubernetes-group-version-kind": {
             "group": operation.kind.group,
             "version": operation.kind.version,
             "kind": operation.kind.kind,
         },
-    })
-}
-
-fn parameter((name, kind, description): &Parameter) -> Value {
-    json!({ "name": name, "in": "query", "description": description, "type": kind })
+    });
+    if !parameters.is_empty() {
+        rendered["parameters"] = json!(parameters);
+    }
+    rendered
 }

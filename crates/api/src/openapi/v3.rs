@@ -9,17 +9,11 @@ use serde_json::{Map, Value, json};
 
 use apimachinery::GroupVersion;
 
-use super::operations::{Operation, Parameter, paths};
-use super::{META, custom_definitions, gnostic, kinds_of, reachable, reference, references_in};
+use super::custom::{self, Clients};
+use super::operations::{Operation, Path, paths};
+use super::{META, gnostic, kinds_of, reachable, reference, references_in};
 use crate::kind::Kind;
 use crate::schemas::Written;
-
-const PATCH_TYPES: &[&str] = &[
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
 
 /// Where a group version is in the index and below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
 pub fn path(group_version: &GroupVersion) -> String {
@@ -49,7 +43,7 @@ pub fn document(group_version: &GroupVersion, kinds: &[Arc<dyn Kind>]) -> Vec<u8
     let mut rendered = Map::new();
     for kind in kinds_of(kinds, group_version) {
         rendered.extend(paths(kind).into_iter().map(|it| {
-            let item = path_item(&it.path, &it.operations);
+            let item = path_item(&it);
             (it.path, item)
         }));
     }
@@ -58,22 +52,28 @@ pub fn document(group_version: &GroupVersion, kinds: &[Arc<dyn Kind>]) -> Vec<u8
     let written = Written::inflate();
     let built_in = written.by_name();
     let custom: BTreeMap<String, String> = kinds_of(kinds, group_version)
-        .flat_map(|it| custom_definitions(&built_in, it))
+        .flat_map(|it| custom::definitions(it, Clients::OfV3))
         .map(|(name, schema)| (name, schema.to_string()))
         .collect();
     let mut wanted: Vec<String> = references_in(&rendered).collect();
     wanted.extend(custom.values().flat_map(|it| references_in(it)));
     // Shown although no path refers to them: clients look kinds up in the document of their group.
     wanted.extend(kinds_of(kinds, group_version).map(Kind::definition));
-    wanted.push(format!("{META}.WatchEvent"));
-
+    let is_custom = kinds_of(kinds, group_version).all(Kind::is_custom);
+    if !is_custom {
+        wanted.push(format!("{META}.WatchEvent"));
+    }
+    let info = match is_custom {
+        true => json!({ "title": "Kubernetes CRD Swagger", "version": "v0.1.0" }),
+        false => json!({ "title": "Kubernetes", "version": "v1.36.0" }),
+    };
     let schemas = render_schemas(&built_in, &custom, wanted);
     format!(
         concat!(
-            r#"{{"openapi":"3.0.0","info":{{"title":"Kubernetes","version":"v1.36.0"}},"#,
+            r#"{{"openapi":"3.0.0","info":{},"#,
             r#""paths":{},"components":{{"schemas":{{{}}}}}}}"#
         ),
-        rendered, schemas
+        info, rendered, schemas
     )
     .into_bytes()
 }
@@ -101,26 +101,12 @@ fn render_schemas<'a>(
     members.join(",")
 }
 
-fn path_item(path: &str, operations: &[Operation]) -> Value {
+fn path_item(path: &Path) -> Value {
     let mut item: Map<String, Value> =
-        operations.iter().map(|it| (it.method.to_owned(), operation(it))).collect();
-    let mut parameters: Vec<Value> = ["name", "namespace"]
-        .into_iter()
-        .filter(|it| path.contains(&format!("{{{it}}}")))
-        .map(|it| json!({ "name": it, "in": "path", "required": true, "schema": { "type": "string" } }))
-        .collect();
-    parameters.push(parameter(&("pretty", "string", "Indent the answer.")));
+        path.operations.iter().map(|it| (it.method.to_owned(), operation(it))).collect();
+    let parameters = path.parameters.iter().map(|it| it.v3()).collect();
     item.insert("parameters".to_owned(), Value::Array(parameters));
     Value::Object(item)
-}
-
-fn parameter((name, kind, description): &Parameter) -> Value {
-    json!({
-        "name": name,
-        "in": "query",
-        "description": description,
-        "schema": { "type": kind, "uniqueItems": true },
-    })
 }
 
 fn operation(operation: &Operation) -> Value {
@@ -130,16 +116,19 @@ fn operation(operation: &Operation) -> Value {
     };
     let answer = operation.answer.as_deref().map_or_else(
         || json!({ "text/plain": { "schema": { "type": "string" } } }),
-        |it| content(it, &["application/json", "application/yaml"]),
+        |it| content(it, operation.produces),
     );
+    let answered = operation
+        .codes
+        .iter()
+        .map(|(code, what)| (code.to_string(), json!({ "description": what, "content": answer })));
+    let mut responses: Map<String, Value> = answered.collect();
+    responses.insert("401".to_owned(), json!({ "description": "Unauthorized" }));
     let mut rendered = json!({
         "operationId": operation.id,
+        "description": operation.description,
         "tags": [operation.tag],
-        "parameters": operation.parameters.iter().map(parameter).collect::<Vec<_>>(),
-        "responses": {
-            "200": { "description": "OK", "content": answer },
-            "401": { "description": "Unauthorized" },
-        },
+        "responses": responses,
         "x-kubernetes-action": operation.action,
         "x-kubernetes-group-version-kind": {
             "group": operation.kind.group,
@@ -147,15 +136,15 @@ fn operation(operation: &Operation) -> Value {
             "kind": operation.kind.kind,
         },
     });
+    if !operation.parameters.is_empty() {
+        rendered["parameters"] = operation.parameters.iter().map(|it| it.v3()).collect();
+    }
     if let Some(body) = &operation.body {
-        let types = match operation.action {
-            "patch" if operation.is_custom => &PATCH_TYPES[..3],
-            "patch" => PATCH_TYPES,
-            _ => &["*/*"],
-        };
-        let is_required = !operation.action.starts_with("delete");
-        rendered["requestBody"] =
-            json!({ "content": content(body, types), "required": is_required });
+        let mut said = json!({ "content": content(&body.definition, operation.consumes) });
+        if body.is_required {
+            said["required"] = json!(true);
+        }
+        rendered["requestBody"] = said;
     }
     rendered
 }

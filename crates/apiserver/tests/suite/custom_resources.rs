@@ -6,7 +6,9 @@ use std::time::Duration;
 use api::apiextensions::CustomResourceDefinition;
 use api::{Dynamic, Resource as _, Stored};
 use apimachinery::GroupVersionResource;
+use apiserver::Config;
 use client::{DeleteOptions, DynamicApi, ListOptions, PatchKind, WriteOptions};
+use features::Gates;
 use futures_util::StreamExt as _;
 use kvstore::memory::Memory;
 use kvstore::{KeyRange, RangeRequest, Store as _};
@@ -368,6 +370,46 @@ async fn objects_are_selected_by_what_their_definition_says_now() {
     let mut resumed = widgets.watch("default", resumed).await.expect("a watch");
     let event = resumed.next().await.expect("an event").expect("no error");
     assert_eq!(event.object.meta.key.name, "x");
+}
+
+/// Generations that the status of a definition is about: of itself, and of its first condition.
+fn generations(definition: &CustomResourceDefinition) -> (Option<i64>, Option<i64>) {
+    let status = definition.status.as_ref().expect("a status");
+    let first = status.conditions.iter().flatten().next().expect("a condition");
+    (status.observed_generation, first.observed_generation)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_says_which_generation_it_is_about_while_the_gate_is_on() {
+    let store = Arc::new(Memory::new());
+    let start = async |gates: &str| {
+        let gates = Gates::parse(gates).expect("gates");
+        let config = Config { gates, ..harness::everything() };
+        let started = harness::try_start_over(World::simulated(1), store.clone(), config).await;
+        started.expect("the server starts")
+    };
+    let tell = async |harness: &Harness, generation: i64| {
+        let definitions = harness.client.api::<CustomResourceDefinition>();
+        let mut told = (*definitions.get("", NAME).await.expect("found")).clone();
+        let status = told.status.get_or_insert_default();
+        status.observed_generation = Some(generation);
+        let conditions = status.conditions.as_mut().expect("conditions");
+        conditions[0].observed_generation = Some(generation);
+        definitions.update_status(told).await.expect("updated");
+        generations(&definitions.get("", NAME).await.expect("found"))
+    };
+    let off = start("CRDObservedGenerationTracking=false").await;
+    let definitions = off.client.api::<CustomResourceDefinition>();
+    definitions.create(definition(&[("v1", true)])).await.expect("created");
+    settle().await;
+    assert_eq!(tell(&off, 1).await, (None, None));
+    off.tasks.shutdown(Duration::from_secs(10)).await.expect("it stops");
+    let on = start("").await;
+    assert_eq!(tell(&on, 1).await, (Some(1), Some(1)));
+    on.tasks.shutdown(Duration::from_secs(10)).await.expect("it stops");
+    // What is said already goes on.
+    let off = start("CRDObservedGenerationTracking=false").await;
+    assert_eq!(tell(&off, 2).await, (Some(2), Some(2)));
 }
 
 /// Of either version: both are read from the same place.

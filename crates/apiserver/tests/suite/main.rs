@@ -30,6 +30,7 @@ mod jobs;
 mod kubernetes_service;
 mod limits;
 mod list_and_watch;
+mod many_policies;
 mod nodes;
 mod policies;
 mod preconditions;

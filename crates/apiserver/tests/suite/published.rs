@@ -140,7 +140,8 @@ async fn where_anything_goes_version_2_says_nothing() {
     let mut fields: Vec<&String> =
         v2["com.example.v1.Loose"].as_object().expect("it is there").keys().collect();
     fields.sort();
-    assert_eq!(fields, ["type", "x-kubernetes-group-version-kind"]);
+    let said = ["type", "x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields"];
+    assert_eq!(fields, said);
     // What is gone is not described any more.
     let path = format!("{DEFINITIONS}/loose.example.com");
     connection.call("DELETE", &path, &Value::Null).await;

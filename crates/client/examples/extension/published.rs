@@ -1,9 +1,10 @@
 //! What is published of a group and version as OpenAPI, in parts that are compared one by one. Pure.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-/// Of a document of version 2 or 3: schemas without descriptions, descriptions, operations.
-pub(crate) fn parts(document: &Value, group: &str, version: &str) -> [(&'static str, Value); 3] {
+/// Of a document of version 2 or 3: schemas without descriptions, descriptions, operations, what
+/// these have in common, and what else there is in a document of one version.
+pub(crate) fn parts(document: &Value, group: &str, version: &str) -> [(&'static str, Value); 5] {
     let reversed: Vec<&str> = group.split('.').rev().collect();
     let prefix = format!("{}.{version}.", reversed.join("."));
     let root = format!("/apis/{group}/{version}");
@@ -14,12 +15,33 @@ pub(crate) fn parts(document: &Value, group: &str, version: &str) -> [(&'static 
     let own = chosen(schemas, &prefix);
     let mut descriptions = Map::new();
     let schemas = without_descriptions(&own, "", &mut descriptions);
-    let operations = operations(&chosen(&document["paths"], &root));
+    let operations = chosen(&document["paths"], &root);
+    let shared = shared(document, &operations);
     [
         ("schemas", schemas),
         ("descriptions", Value::Object(descriptions)),
         ("operations", operations),
+        ("shared parameters", shared),
+        ("outline", outline(document)),
     ]
+}
+
+/// The parameters that operations refer to.
+fn shared(document: &Value, operations: &Value) -> Value {
+    let text = operations.to_string();
+    let names = text.split("#/parameters/").skip(1).filter_map(|it| it.split('"').next());
+    let named = names.map(|it| (it.to_owned(), document["parameters"][it].clone()));
+    named.collect::<Map<_, _>>().into()
+}
+
+/// A document of version 2 is about all groups of a server.
+fn outline(document: &Value) -> Value {
+    if document["openapi"].is_null() {
+        return Value::Null;
+    }
+    let names = document["components"]["schemas"].as_object().into_iter().flatten();
+    let names: Vec<&String> = names.map(|it| it.0).collect();
+    json!({"openapi": document["openapi"], "info": document["info"], "schemas": names})
 }
 
 fn chosen(all: &Value, prefix: &str) -> Value {
@@ -48,20 +70,4 @@ fn without_descriptions(value: &Value, path: &str, found: &mut Map<String, Value
         }
         other => other.clone(),
     }
-}
-
-/// What generators of clients go by. What parameters are for each server says in its own words.
-fn operations(paths: &Value) -> Value {
-    let mut found = Map::new();
-    for (path, item) in paths.as_object().into_iter().flatten() {
-        let methods = item.as_object().into_iter().flatten().filter(|(it, _)| *it != "parameters");
-        for (method, operation) in methods {
-            let words =
-                ["operationId", "tags", "x-kubernetes-action", "x-kubernetes-group-version-kind"];
-            let said = words.map(|it| (it.to_owned(), operation[it].clone()));
-            let said = said.into_iter().collect::<Map<_, _>>();
-            found.insert(format!("{method} {path}"), Value::Object(said));
-        }
-    }
-    Value::Object(found)
 }

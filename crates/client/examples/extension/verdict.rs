@@ -50,3 +50,10 @@ fn accepted(body: &Value) -> Map<String, Value> {
     }
     [("object".to_owned(), object)].into_iter().collect()
 }
+
+/// Of something large, enough to tell whether it is the same (FNV-1a).
+pub(crate) fn digest(what: &str, value: &Value) -> Value {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = value.to_string().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    json!({"what": what, "digest": format!("{hash:016x}")})
+}

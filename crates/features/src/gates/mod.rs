@@ -64,6 +64,8 @@ pub const POD_WEBSOCKET_CREATE_PERMISSION: Switch =
 pub const CLUSTER_TRUST_BUNDLE: Switch = Switch("ClusterTrustBundle");
 /// Projected volumes may have them.
 pub const CLUSTER_TRUST_BUNDLE_PROJECTION: Switch = Switch("ClusterTrustBundleProjection");
+/// The status of a definition may say which generation it is about.
+pub const CRD_OBSERVED_GENERATION_TRACKING: Switch = Switch("CRDObservedGenerationTracking");
 /// DeviceTaintRules drive pods from devices.
 pub const DRA_DEVICE_TAINT_RULES: Switch = Switch("DRADeviceTaintRules");
 /// ResourcePoolStatusRequests are answered.
@@ -88,6 +90,7 @@ const SWITCHES: &[Switch] = &[
     POD_WEBSOCKET_CREATE_PERMISSION,
     CLUSTER_TRUST_BUNDLE,
     CLUSTER_TRUST_BUNDLE_PROJECTION,
+    CRD_OBSERVED_GENERATION_TRACKING,
     DRA_DEVICE_TAINT_RULES,
     DRA_RESOURCE_POOL_STATUS,
     GENERIC_WORKLOAD,

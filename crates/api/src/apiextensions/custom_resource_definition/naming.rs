@@ -203,7 +203,8 @@ pub fn mark_terminating(
     set(status.conditions.get_or_insert_default(), condition);
 }
 
-/// Adds or replaces; the time moves only with the status.
+/// Adds or replaces; the time moves only with the status. Which generation a condition is about stays
+/// as somebody has said it: nobody here says so, as upstream.
 fn set(
     conditions: &mut Vec<CustomResourceDefinitionCondition>,
     mut condition: CustomResourceDefinitionCondition,
@@ -214,6 +215,7 @@ fn set(
             if existing.status == condition.status {
                 condition.last_transition_time.clone_from(&existing.last_transition_time);
             }
+            condition.observed_generation = existing.observed_generation;
             *existing = condition;
         }
     }

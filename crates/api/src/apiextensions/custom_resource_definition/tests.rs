@@ -679,6 +679,15 @@ fn free_names_are_accepted_and_establish_the_kind() {
     crd.status = Some(status.clone());
     let later = Timestamp::from_second(20).unwrap();
     assert_eq!(status_with_names(&crd, &TakenNames::default(), later), status);
+    // Nobody here says which generation a condition is about; who does is not contradicted.
+    let generation = |it: &CustomResourceDefinitionStatus| {
+        it.conditions.iter().flatten().map(|it| it.observed_generation).collect::<Vec<_>>()
+    };
+    assert_eq!(generation(&status), [None, None]);
+    let told = crd.status.as_mut().unwrap();
+    told.conditions.as_mut().unwrap()[0].observed_generation = Some(3);
+    let status = status_with_names(&crd, &TakenNames::default(), later);
+    assert_eq!(generation(&status), [Some(3), None]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ static DOCUMENT: Message = message(
         ("produces", 7, Text),
         ("paths", 8, Shape::Message(&PATHS)),
         ("definitions", 9, Shape::Message(&SCHEMAS)),
+        ("parameters", 10, Shape::Message(&PARAMETERS)),
     ],
     16,
 );
@@ -92,6 +93,8 @@ fn non_body(value: &Value) -> (u32, Shape) {
         _ => (3, Shape::Message(&QUERY_OR_FORM)),
     }
 }
+
+static PARAMETERS: Message = map(1, OneOf(parameter));
 
 static BODY: Message = message(
     &[

@@ -3,6 +3,7 @@
 //! themselves.
 
 mod described;
+mod generations;
 mod metrics;
 mod sweep;
 
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use admission::Draft;
 use api::apiextensions::custom_resource::Stopwatch;
 use api::apiextensions::custom_resource_definition::CLEANUP_FINALIZER;
 use api::apiextensions::custom_resource_definition::naming::{
@@ -30,7 +32,7 @@ use crate::cache::{Cache, Change, ObjectPath};
 use crate::conversion::Conversions;
 use crate::own_calls;
 use crate::pipeline::hooks::{Hooks, Of};
-use crate::pipeline::{Body, Call, Core};
+use crate::pipeline::{Body, Call, Core, Request};
 use crate::registry::Registry;
 
 /// Before a definition whose write failed is looked at again.
@@ -197,6 +199,16 @@ impl Hooks for Definitions {
         let (registry, compiled) = (self.registry.clone(), self.compiled.clone());
         core.tasks.spawn("compiled-schemas", |shutdown| sweep::run(registry, compiled, shutdown));
         core.tasks.spawn("custom-resources", |shutdown| self.run(its, shutdown));
+    }
+
+    fn complete(
+        &self,
+        core: &Core,
+        _request: &Request,
+        draft: &mut Draft,
+        old: Option<&dyn ApiObject>,
+    ) {
+        generations::complete(&core.config.gates, draft, old);
     }
 
     /// Its objects go first; whoever removes them removes this.

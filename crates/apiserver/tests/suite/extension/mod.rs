@@ -7,6 +7,8 @@ mod case;
 #[path = "../../../../client/examples/extension/normal.rs"]
 #[expect(dead_code, reason = "shared with the comparison, which needs all of it")]
 mod normal;
+#[path = "../../../../client/examples/extension/published.rs"]
+mod published;
 #[path = "../../../../client/examples/extension/verdict.rs"]
 mod verdict;
 
@@ -60,14 +62,34 @@ async fn play(case: &Case, expected: &[Value]) -> Vec<String> {
                 while (send(&mut connection, ask).await.0 < 300) != *is_accepted {}
             }
             Step::OpenApi(version) => {
-                let path = format!("/openapi/v3/apis/{version}");
-                let (code, _) = connection.call("GET", &path, &Value::Null).await;
-                assert_eq!(code, 200, "{path}");
+                for seen in digests(&mut connection, version).await {
+                    let wanted = expected.next().unwrap_or(&Value::Null);
+                    if wanted["differs"] != true && seen != *wanted {
+                        let why = "`cargo xtask diff extension` shows what is different";
+                        differences.push(format!("{}: {why}", seen["what"]));
+                    }
+                }
             }
         }
     }
     differences.extend(expected.map(|it| format!("not asked: {it}")));
     differences
+}
+
+/// What is published of a group and version, part by part.
+async fn digests(connection: &mut Connection, group_version: &str) -> Vec<Value> {
+    let (group, version) = group_version.split_once('/').expect("GROUP/VERSION");
+    let mut all = Vec::new();
+    for (name, path) in
+        [("v2", "/openapi/v2".to_owned()), ("v3", format!("/openapi/v3/apis/{group_version}"))]
+    {
+        let (code, document) = connection.get(&path, "application/json").await;
+        assert_eq!(code, 200, "{path}");
+        all.extend(published::parts(&document, group, version).map(|(what, part)| {
+            verdict::digest(&format!("{what} in OpenAPI {name} of {group_version}"), &part)
+        }));
+    }
+    all
 }
 
 async fn check(name: &str) {
@@ -77,7 +99,7 @@ async fn check(name: &str) {
     let case = Case::read(&Path::new(CASES).join(format!("{name}.yaml"))).expect("a case");
     let expected = read(Path::new(VERDICTS).join(format!("{name}.json")));
     let expected: Vec<Value> = serde_json::from_str(&expected).expect("verdicts");
-    assert!(!expected.is_empty() && !case.made.is_empty());
+    assert!(!expected.is_empty() && !case.steps.is_empty());
     let differences = play(&case, &expected).await;
     assert!(differences.is_empty(), "{}:\n{}", case.name, differences.join("\n"));
 }
@@ -105,6 +127,16 @@ async fn rules_are_judged_as_upstream_does() {
 #[tokio::test]
 async fn policies_are_judged_as_upstream_does() {
     check("policies").await;
+}
+
+#[tokio::test]
+async fn what_is_published_is_what_upstream_publishes() {
+    check("published").await;
+}
+
+#[tokio::test]
+async fn definitions_are_judged_as_upstream_does() {
+    check("definitions").await;
 }
 
 #[tokio::test]

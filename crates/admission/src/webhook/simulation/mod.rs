@@ -1,5 +1,8 @@
-//! Random webhooks on random objects, from seeds: what comes of it, who is asked and in which order
-//! is what a model says that knows nothing of generations and rounds, but only of what changed since.
+//! Random webhooks and mutating policies on random objects, from seeds: what comes of it, who is asked
+//! and in which order is what a model says that knows nothing of generations and rounds, but only of
+//! what changed since.
+
+mod policies;
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -16,12 +19,14 @@ use serde_json::{Value, json};
 use stdx::{Random, World};
 use telemetry::Registry;
 
+use self::policies::Policy;
 use super::{Blocked, Notice, Webhooks};
 use crate::attributes::{Attributes, Operation};
 use crate::chain::{Admitting, Chain, Phase, Plugin};
 use crate::configuration::Configuration;
 use crate::context::Context;
 use crate::plugins::fixture::{Case, Nobody, Objects, decode, encode};
+use crate::plugins::mutating_admission_policy::MutatingAdmissionPolicy;
 use crate::plugins::mutating_webhook::MutatingWebhook;
 
 const SEEDS: u64 = 2_000;
@@ -246,6 +251,7 @@ impl Notice for Silent {
 
 /// Whom the rules would have asked, in order, and what would have come of it: `None` is a refusal.
 struct Model<'a> {
+    policies: &'a [Policy],
     hooks: &'a [Hook],
     mirrors: [&'a Mirror; 2],
     fields: Fields,
@@ -262,14 +268,40 @@ impl<'a> Model<'a> {
         self.fields = after;
     }
 
+    /// Who is due, of those who want to know whether it changed since they had their turn.
+    fn is_due(&self, name: &str, is_again: bool) -> bool {
+        match self.left.get(name) {
+            Some(left) => *left != self.n_changes,
+            None => !is_again,
+        }
+    }
+
+    /// Whether no policy failed that must not. Whom the object concerns is found before the first;
+    /// who fails does not keep the others from their turn.
+    fn apply(&mut self, is_again: bool) -> bool {
+        let policies = self.policies;
+        let concerned: Vec<&Policy> =
+            policies.iter().filter(|it| it.matches(&self.fields)).collect();
+        let mut is_fine = true;
+        for policy in concerned {
+            if !self.is_due(&policy.name, is_again) {
+                continue;
+            }
+            match policy.to(&self.fields) {
+                Some(after) => self.become_(after),
+                None => is_fine &= policy.fails_open,
+            }
+            if policy.is_reinvoked {
+                self.left.insert(&policy.name, self.n_changes);
+            }
+        }
+        is_fine
+    }
+
     /// Whether no webhook refused it.
     fn ask(&mut self, is_again: bool) -> bool {
         for hook in self.hooks {
-            let is_due = match self.left.get(hook.name.as_str()) {
-                Some(left) => *left != self.n_changes,
-                None => !is_again,
-            };
-            if !is_due || !hook.matches(&self.fields) {
+            if !self.is_due(&hook.name, is_again) || !hook.matches(&self.fields) {
                 continue;
             }
             self.asked.push(&hook.name);
@@ -289,14 +321,14 @@ impl<'a> Model<'a> {
         let [first, last] = self.mirrors;
         self.become_(first.to(&self.fields));
         let before = self.n_changes;
-        if !self.ask(false) {
+        if !self.apply(false) || !self.ask(false) {
             return (self.asked, None);
         }
         let is_changed = self.n_changes != before;
         self.become_(last.to(&self.fields));
         if is_changed {
             self.become_(first.to(&self.fields));
-            if !self.ask(true) {
+            if !self.apply(true) || !self.ask(true) {
                 return (self.asked, None);
             }
             self.become_(last.to(&self.fields));
@@ -328,6 +360,8 @@ fn check(runtime: &tokio::runtime::Runtime, seed: u64) -> usize {
     let fields: Fields = present.map(|it| (*it, random.below(3).to_string())).collect();
     let key = || pick(&random, &KEYS);
     let mirrors = [(key(), key()), (key(), key())];
+    let policies: Vec<Policy> =
+        (0..random.below(6)).map(|it| Policy::any(&random, it as usize)).collect();
 
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let caller = Caller::over(Others { hooks: hooks.clone(), asked: asked.clone() });
@@ -339,6 +373,7 @@ fn check(runtime: &tokio::runtime::Runtime, seed: u64) -> usize {
     let [first, last] = mirrors.map(|(from, to)| Mirror(from, to));
     let chain = Chain::new(vec![
         Arc::new(Mirror(first.0, first.1)),
+        Arc::new(MutatingAdmissionPolicy(policies::configure(&policies))),
         Arc::new(MutatingWebhook(webhooks)),
         Arc::new(Mirror(last.0, last.1)),
     ]);
@@ -353,11 +388,19 @@ fn check(runtime: &tokio::runtime::Runtime, seed: u64) -> usize {
 
     let (n_changes, left, would) = Default::default();
     let mirrors = [&first, &last];
-    let model = Model { hooks: &hooks, mirrors, fields, n_changes, left, asked: would };
+    let model = Model {
+        policies: &policies,
+        hooks: &hooks,
+        mirrors,
+        fields,
+        n_changes,
+        left,
+        asked: would,
+    };
     let (expected_asked, expected) = model.run();
     let asked = std::mem::take(&mut *asked.lock().unwrap());
-    assert_eq!(asked, expected_asked, "seed {seed}: {hooks:#?}");
-    assert_eq!(found, expected, "seed {seed}: {hooks:#?}");
+    assert_eq!(asked, expected_asked, "seed {seed}: {policies:#?} {hooks:#?}");
+    assert_eq!(found, expected, "seed {seed}: {policies:#?} {hooks:#?}");
     for hook in &hooks {
         let n_asked = asked.iter().filter(|it| **it == hook.name).count();
         assert!(n_asked <= 1 + usize::from(hook.is_reinvoked), "seed {seed}: {n_asked} {hook:?}");
