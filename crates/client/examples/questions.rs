@@ -87,7 +87,8 @@ fn cpu() -> Duration {
     let threads = fs::read_dir("/proc/self/task").expect("procfs").flatten();
     let text = |it: &fs::DirEntry, file: &str| fs::read_to_string(it.path().join(file));
     let own = threads.filter(|it| text(it, "comm").is_ok_and(|it| it.trim() != THREAD));
-    let nanos = own.filter_map(|it| text(&it, "schedstat").ok()?.split(' ').next()?.parse::<u64>().ok());
+    let nanos =
+        own.filter_map(|it| text(&it, "schedstat").ok()?.split(' ').next()?.parse::<u64>().ok());
     Duration::from_nanos(nanos.sum())
 }
 
