@@ -122,7 +122,7 @@ async fn a_cluster_starts_though_nobody_answers_for_anything() {
 
 #[tokio::test]
 async fn a_cluster_starts_though_no_policy_can_be_evaluated() {
-    starts_in_spite_of(broken_policies, 422).await;
+    starts_in_spite_of(broken_policies, 403).await;
 }
 
 /// Everybody else is refused with `code`.

@@ -95,7 +95,7 @@ const OF_PODS: &[(&str, &str)] = &[
     ("terminationGracePeriodSeconds", NOTHING),
     ("tolerations", NOTHING),
     ("topologySpreadConstraints", NOTHING),
-    ("volumes", "an unknown volume type (volume \"\")"),
+    ("volumes", "secrets (via secret volumes)"),
 ];
 
 fn known() -> BTreeMap<String, &'static str> {
@@ -117,7 +117,7 @@ fn reference(path: &str) -> Value {
     match path.rsplit('.').next() {
         Some("serviceAccount" | "serviceAccountName") => json!("x"),
         Some("imagePullSecrets" | "resourceClaims") => json!([{"name": "x"}]),
-        Some("volumes") => json!([{}]),
+        Some("volumes") => json!([{"name": "v", "secret": {}}]),
         _ => json!({"name": "x", "key": "k"}),
     }
 }

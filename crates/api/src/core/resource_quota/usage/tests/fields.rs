@@ -44,6 +44,8 @@ const OF_PODS: &[(&str, Use)] = &[
     ("spec.volumes.[].ephemeral.volumeClaimTemplate.spec.resources.requests.{}", Use::No),
     ("spec.volumes.[].projected.sources.[].downwardAPI.items.[].resourceFieldRef.divisor", Use::No),
     ("status.allocatedResources.{}", Use::No),
+    // They are of claims, which count themselves.
+    ("status.nodeAllocatableResourceClaimStatuses.[].resources.{}", Use::No),
     ("status.resources.limits.{}", Use::No),
     ("status.resources.requests.{}", Use::No),
 ];
@@ -91,15 +93,17 @@ fn a_pod_counts_for_what_is_said_to_count() {
             // A container, and a sidecar: others are not resized.
             let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
             pod["spec"] = json!({
-                "containers": [{"resources": resources}],
-                "initContainers": [{"restartPolicy": "Always", "resources": resources}],
+                "containers": [{"name": "c", "resources": resources}],
+                "initContainers": [
+                    {"name": "s", "restartPolicy": "Always", "resources": resources},
+                ],
             });
         }
-        for status in ["containerStatuses", "initContainerStatuses"] {
-            if pod["status"][status][0].is_object()
-                && pod["status"][status][0]["resources"].is_null()
-            {
-                pod["status"][status][0]["resources"] = json!({});
+        for (list, name) in [("containerStatuses", "c"), ("initContainerStatuses", "s")] {
+            let Some(status) = pod.pointer_mut(&format!("/status/{list}/0")) else { continue };
+            status["name"] = json!(name);
+            if status["resources"].is_null() {
+                status["resources"] = json!({});
             }
         }
         let mut without = pod.clone();
