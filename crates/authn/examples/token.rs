@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         TokenIssuer::new(key.clone(), ISSUER_DEFAULT, audiences.clone(), clock.clone(), random)?;
     let authenticator = Authenticator::new(Parts {
         service_account_keys: vec![key.public().clone()],
-        issuer: ISSUER_DEFAULT.to_owned(),
+        issuers: vec![ISSUER_DEFAULT.to_owned()],
         audiences,
         has_bootstrap_tokens: true,
         clock,

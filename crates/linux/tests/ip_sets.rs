@@ -1,5 +1,4 @@
 //! Sets of ipset in a network namespace of our own.
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
 
 use linux::netlink::ip_sets::IpSets;
 use linux::netlink::{Family, Message, Socket};

@@ -11,10 +11,11 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 /// A pod, its uid and its version.
 async fn pod(connection: &mut Connection, name: &str, spec: Value) -> (String, String) {
     let mut whole = json!({"containers": [{"name": "web", "image": "web"}]});
-    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let spec = spec.as_object().expect("fields").clone();
+    whole.as_object_mut().expect("an object").extend(spec);
     let pod = json!({"metadata": {"name": name}, "spec": whole});
     let created = create(connection, PODS, &pod).await;
-    let meta = |field: &str| created["metadata"][field].as_str().unwrap().to_owned();
+    let meta = |field: &str| created["metadata"][field].as_str().expect("a text").to_owned();
     (meta("uid"), meta("resourceVersion"))
 }
 
