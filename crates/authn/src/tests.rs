@@ -251,6 +251,7 @@ fn tokens_of_any_issuer_that_is_named_are_taken() {
             has_bootstrap_tokens: false,
             clock: world.clock.clone(),
             lookup: world.objects.clone(),
+            deleted_nodes: Arc::default(),
         });
         authenticator.authenticate(&Credential::Bearer(token.clone())).map(|_| ())
     };
