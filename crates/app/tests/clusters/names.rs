@@ -32,8 +32,8 @@ fn a_name_gives_a_directory_a_context_and_ports_that_stay() {
     assert!(said.contains("Context \"xebec-b\" is in"), "{said}");
     assert!(said.contains("Stop it with: xebec down --name b"), "{said}");
     let both = [
-        "b running https://127.0.0.1:6444 /var/lib/xebec-b",
-        "xebec running https://127.0.0.1:6443 /var/lib/xebec",
+        "b running 0 https://127.0.0.1:6444 /var/lib/xebec-b",
+        "xebec running 0 https://127.0.0.1:6443 /var/lib/xebec",
     ];
     assert_eq!(listed(&machine), both);
     for context in ["xebec", "xebec-b"] {

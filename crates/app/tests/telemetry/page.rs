@@ -32,7 +32,7 @@ impl Page {
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').unwrap_or_else(|| panic!("{line}"));
                 assert_eq!(name, family, "TYPE after its HELP: {line}");
-                assert!(matches!(kind, "counter" | "gauge" | "histogram"), "{line}");
+                assert!(matches!(kind, "counter" | "gauge" | "histogram" | "summary"), "{line}");
                 assert!(types.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
             } else {
                 let sample = sample(line);
@@ -40,6 +40,7 @@ impl Page {
                 let suffix = sample.name.strip_prefix(&family).unwrap_or("?");
                 let is_right = match kind.as_str() {
                     "histogram" => matches!(suffix, "_bucket" | "_sum" | "_count"),
+                    "summary" => matches!(suffix, "" | "_sum" | "_count"),
                     _ => suffix.is_empty(),
                 };
                 assert!(is_right, "{line} is not of {family}, a {kind}");

@@ -6,11 +6,9 @@ use x509_parser::prelude::X509Certificate;
 
 use super::der::{self, value};
 
-/// 2.25.256919324984743199636637742182020545143, of a UUID (ITU-T X.667).
-pub(super) const ID: &[u8] = &[
-    0x69, 0x83, 0x82, 0xc8, 0xee, 0xad, 0x8d, 0xb7, 0xb2, 0x91, 0xf1, 0x87, 0xa0, 0xd7, 0xed, 0xfa,
-    0xdb, 0xb7, 0xf4, 0x77,
-];
+/// 2.25.1736920165. Clients in Go take no certificate in whose identifiers is a number of more than 31
+/// bits, so this is that of a UUID (ITU-T X.667) that is nearly all zeros.
+pub(super) const ID: &[u8] = &[0x69, 0x86, 0xbc, 0x9d, 0x98, 0x65];
 
 /// The content of the extension: an INTEGER.
 pub(super) fn write(revision: u64) -> Vec<u8> {
