@@ -93,7 +93,9 @@ impl<'de> Visitor<'de> for Place<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let schema = self.schema.resolve();
         let item = schema.items.as_ref().unwrap_or_else(|| anything());
-        while seq.next_element_seed(self.below(item, true))?.is_some() {}
+        // Nulls without a default stay in lists.
+        let takes_null = item.default.is_none() || self.may_be_null(item);
+        while seq.next_element_seed(self.below(item, takes_null))?.is_some() {}
         Ok(())
     }
 

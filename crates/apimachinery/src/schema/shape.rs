@@ -65,6 +65,7 @@ pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
             }
             for (name, value) in fields.iter_mut() {
                 if let Some(field) = schema.field(name) {
+                    is_changed |= replace_null(field, value);
                     is_changed |= apply_defaults(field, value);
                 }
             }
@@ -72,6 +73,7 @@ pub(super) fn apply_defaults(schema: &SchemaRef, value: &mut Value) -> bool {
         Value::Array(items) => {
             if let Some(item) = &schema.items {
                 for value in items {
+                    is_changed |= replace_null(item, value);
                     is_changed |= apply_defaults(item, value);
                 }
             }
@@ -110,6 +112,15 @@ fn drop_idle_nulls(schema: &Schema, fields: &mut Map<String, Value>) -> bool {
         !(value.is_null() && schema.field(name).is_some_and(is_idle))
     });
     fields.len() < n_fields
+}
+
+/// What no property names, and items, are there or not; null is not what they may be.
+fn replace_null(schema: &SchemaRef, value: &mut Value) -> bool {
+    let default = schema.default.as_ref().filter(|_| value.is_null() && !schema.nullable);
+    if let Some(default) = default {
+        value.clone_from(default);
+    }
+    default.is_some()
 }
 
 fn fill_in(fields: &mut Map<String, Value>, name: &str, field: &SchemaRef) -> bool {

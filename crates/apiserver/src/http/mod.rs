@@ -61,7 +61,11 @@ pub(crate) fn serve(
             Some(trust) => trust.identify(chain),
             None => ClientCertificate::of_connection(chain),
         };
-        let of_node = certificate.clone().filter(|it| it.of_node().is_some());
+        // One that proves nothing already is told so, request by request.
+        let is_good = |it: &Arc<ClientCertificate>| {
+            it.of_node().is_some_and(|it| !deleted_nodes.known().refuses(it))
+        };
+        let of_node = certificate.clone().filter(is_good);
         let until = of_node.map(|it| -> Until { Box::pin(deleted_nodes.clone().wait(it)) });
         (certificate, until)
     };

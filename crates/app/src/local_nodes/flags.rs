@@ -81,7 +81,7 @@ mod tests {
         check(&["--direct-routes"], &["--direct-routes"]);
         check(
             &["--network", "routed", "--bgp-peer", "65001@192.0.2.1", "--bgp-password-file", "/p"],
-            &["--bgp-password-file", "/p", "--bgp-peer", "65001@192.0.2.1", "--network", "routed"],
+            &["--network", "routed", "--bgp-peer", "65001@192.0.2.1", "--bgp-password-file", "/p"],
         );
     }
 

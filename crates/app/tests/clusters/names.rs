@@ -53,8 +53,8 @@ fn a_name_gives_a_directory_a_context_and_ports_that_stay() {
     machine.kubectl("xebec-b", &["config", "set-context", "xebec-b", "--namespace=shop"]);
     ok(xebec(&[&up[..], &["--name", "b"]].concat()));
     let left = [
-        "b running https://127.0.0.1:6444 /var/lib/xebec-b",
-        "xebec stopped https://127.0.0.1:6443 /var/lib/xebec",
+        "b running 0 https://127.0.0.1:6444 /var/lib/xebec-b",
+        "xebec stopped 0 https://127.0.0.1:6443 /var/lib/xebec",
     ];
     assert_eq!(listed(&machine), left);
     let shown =
