@@ -1,7 +1,7 @@
 //! What is asked beside what grows from examples: manifests of what rarely grows by chance
 //! (`seeds.json`), and requests that act on an object (`acts.json`).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::requests::{Ask, Verb};
 
@@ -40,10 +40,17 @@ impl Act {
     pub(crate) fn of_kind(text: &str, kind: &str) -> Result<Vec<Self>, serde_json::Error> {
         let all: Vec<Value> = serde_json::from_str(text)?;
         let is_asked = |it: &&Value| it.get("kind").is_none_or(|it| it == kind);
-        let act = |it: &Value| Self {
-            method: if it["method"] == "POST" { "POST" } else { "DELETE" },
-            below: it["below"].as_str().unwrap_or_default().to_owned(),
-            body: it["body"].to_string(),
+        let act = |it: &Value| {
+            let (is_post, mut body) = (it["method"] == "POST", it["body"].clone());
+            if !is_post {
+                // Upstream does not look at the query of a deletion that has a body.
+                body["dryRun"] = json!(["All"]);
+            }
+            Self {
+                method: if is_post { "POST" } else { "DELETE" },
+                below: it["below"].as_str().unwrap_or_default().to_owned(),
+                body: body.to_string(),
+            }
         };
         Ok(all.iter().filter(is_asked).map(act).collect())
     }
