@@ -189,3 +189,17 @@ async fn a_deletion_is_of_the_object_that_it_means() {
         json!({"preconditions": {"uid": meta("uid"), "resourceVersion": meta("resourceVersion")}});
     assert_eq!(connection.call("DELETE", &path, &options).await.0, 200);
 }
+
+#[tokio::test]
+async fn a_deletion_of_a_namespace_says_it_in_words_of_its_own() {
+    let (_site, mut connection) = connect().await;
+    let path = "/api/v1/namespaces";
+    let created = create(&mut connection, path, &json!({"metadata": {"name": "team"}})).await;
+    let uid = created["metadata"]["uid"].as_str().expect("a uid").to_owned();
+    let options = json!({"preconditions": {"uid": "other"}});
+    let said = refusal(connection.call("DELETE", &format!("{path}/team"), &options).await);
+    let why = format!(
+        "Operation cannot be fulfilled on namespaces \"team\": Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+    );
+    assert_eq!(said, conflict(why, "namespaces"));
+}

@@ -134,16 +134,6 @@ fn rules(place: &NetworkNamespace) -> String {
     all.lines().filter(|it| !it.starts_with('#')).map(without_counters).collect()
 }
 
-/// In each family, what is sent now is the next thing that is heard.
-fn check_next(from: &Pod, to: &Pod, text: &str) {
-    for (own, other) in from.addresses.iter().zip(&to.addresses) {
-        let server = udp(&to.namespace, &format!("{}", std::net::SocketAddr::new(*other, 7000)));
-        let client = udp(&from.namespace, &std::net::SocketAddr::new(*own, 0).to_string());
-        client.send_to(text.as_bytes(), server.local_addr().unwrap()).unwrap();
-        assert_eq!(receive(&server).unwrap().0, text, "{other}");
-    }
-}
-
 /// In each family: the rule of the one may be there before that of the other.
 fn wait_until_heard(from: &Pod, to: &Pod, text: &str) {
     for (own, other) in from.addresses.iter().zip(&to.addresses) {
