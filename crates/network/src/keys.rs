@@ -1,10 +1,11 @@
-//! The key by which a node that encrypts is known. Made once, kept in a file that only its owner
-//! reads; who deletes the file gets a new key at the next start.
+//! The key by which a node that encrypts is known, kept in a file that only its owner reads. When it
+//! is old another one is made; who deletes the file gets a new key at the next start.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::agreement::{PrivateKey as Generated, X25519};
 use aws_lc_rs::encoding::{AsBigEndian as _, Curve25519SeedBin};
@@ -13,6 +14,8 @@ use linux::netlink::wireguard::{Key, PrivateKey};
 /// In the folder of the network.
 pub(crate) const FILE: &str = "wireguard.key";
 const FILE_NEW: &str = "wireguard.new";
+/// An older key is replaced.
+const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -48,6 +51,26 @@ pub(crate) fn load(directory: &Path) -> Result<Keys, Error> {
         Err(err) => return Err(Error::Read(shown(), err)),
     }
     of(&bytes).ok_or_else(|| Error::NoKey(shown()))
+}
+
+/// The key, a new one if that of now is old; and when it will be. The time of the file says how old.
+pub(crate) fn renew(directory: &Path, now: SystemTime) -> Result<(Keys, Duration), Error> {
+    let path = directory.join(FILE);
+    let shown = || path.display().to_string();
+    let made = match fs::metadata(&path).and_then(|it| it.modified()) {
+        Ok(made) => made,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => SystemTime::UNIX_EPOCH,
+        Err(err) => return Err(Error::Read(shown(), err)),
+    };
+    // Of a file from the future nobody knows how old it is.
+    let age = now.duration_since(made).unwrap_or_default();
+    if let Some(due) = AGE_MAX.checked_sub(age).filter(|it| !it.is_zero()) {
+        return Ok((load(directory)?, due));
+    }
+    let bytes = generate().ok_or(Error::Make)?;
+    write(directory, &bytes).map_err(|err| Error::Write(shown(), err))?;
+    let keys = of(&bytes).ok_or_else(|| Error::NoKey(shown()))?;
+    Ok((keys, AGE_MAX))
 }
 
 fn of(bytes: &[u8]) -> Option<Keys> {
@@ -105,6 +128,21 @@ mod tests {
         remove(&directory).unwrap();
         remove(&directory).unwrap();
         assert_ne!(load(&directory).unwrap().public, keys.public);
+    }
+
+    #[test]
+    fn an_old_key_is_replaced_and_a_young_one_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let first = load(root.path()).unwrap();
+        let made = fs::metadata(root.path().join(FILE)).unwrap().modified().unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(renew(root.path(), made - day).unwrap(), (first.clone(), AGE_MAX));
+        assert_eq!(renew(root.path(), made + day).unwrap(), (first.clone(), AGE_MAX - day));
+        let (second, due) = renew(root.path(), made + AGE_MAX).unwrap();
+        assert_eq!((second != first, due), (true, AGE_MAX));
+        assert_eq!(load(root.path()).unwrap(), second);
+        remove(root.path()).unwrap();
+        assert_ne!(renew(root.path(), made).unwrap().0, second);
     }
 
     /// As computed by the formulas of RFC 7748 5 in another language.

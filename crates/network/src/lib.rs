@@ -21,12 +21,15 @@ mod mending;
 mod network;
 mod node;
 mod node_itself;
+mod overlaps;
 mod paths;
 mod patience;
 mod place;
 pub mod policy;
+mod probes;
 mod purge;
 mod records;
+mod repairs;
 mod speaker;
 mod table;
 
@@ -42,6 +45,7 @@ pub use paths::{
     ANNOTATIONS, HOST_GW, IPIP, LeftOut, NONE, ROUTED, UDP, VXLAN, WIREGUARD, concerns,
     named as path_named, names as path_names, validate_direct_routes,
 };
+pub use probes::{Tried, Unreached};
 pub use speaker::{AS_DEFAULT, Bgp};
 
 #[derive(Clone, Debug)]
@@ -52,8 +56,10 @@ pub struct Config {
     /// The Node's name.
     pub node: String,
     /// Where other nodes find this one. Those of pods are passed over: a machine without any other
-    /// has none.
+    /// has none. Empty: where packets for the world leave from, as long as that is so.
     pub addresses: Vec<IpAddr>,
+    /// Whom this machine asks for names: no pod may have the address.
+    pub name_servers: Vec<IpAddr>,
     /// How pods reach other nodes: one of [`path_names`].
     pub backend: String,
     /// Nodes on a network of this node are reached without a tunnel, where the back end has one.

@@ -12,11 +12,12 @@ use node_api::{Error, SandboxId};
 use stdx::error_chain;
 use tokio::time::Instant;
 
-use crate::kernel;
+use crate::kernel::{self, Observed};
 use crate::kernel_state::{Change, KernelState, changes};
 use crate::network::{Purpose, State};
 use crate::node::Surroundings;
 use crate::node_itself::ACCEPT_ADVERTISEMENTS;
+use crate::overlaps::overlaps;
 use crate::paths;
 use crate::records::Record;
 
@@ -91,6 +92,8 @@ impl State {
     fn mend(&mut self, now: Option<Instant>) -> Result<Option<Instant>, Error> {
         let outcome = self.mend_all(now);
         self.tell_left_out();
+        self.tell_targets();
+        self.tell_published();
         outcome
     }
 
@@ -129,8 +132,10 @@ impl State {
 
     fn examine(&mut self) -> Result<Damage, Error> {
         self.kernel.validate_bridge()?;
-        let observed = self.kernel.observe(&self.place.addresses)?;
-        self.surroundings = self.with_those_told(observed.surroundings);
+        let observed = self.look_around()?;
+        if self.knows_peers {
+            self.tell_speaker();
+        }
         let mut actual = observed.state;
         let mut desired = match self.knows_peers {
             true => self.desired(),
@@ -164,6 +169,23 @@ impl State {
         Ok(damage)
     }
 
+    /// With the links by which others reach this node, which follow from its addresses.
+    fn look_around(&mut self) -> Result<Observed, Error> {
+        let local = |state: &Self| state.place.addresses(&state.surroundings.addresses);
+        let before = local(self);
+        let mut observed = self.kernel.observe(&before)?;
+        self.place.follow(&observed.surroundings.world);
+        self.surroundings.addresses = observed.surroundings.addresses.clone();
+        let now = local(self);
+        if now != before {
+            tracing::info!(?before, ?now, "where others find this node");
+            observed = self.kernel.observe(&now)?;
+        }
+        let surroundings = std::mem::take(&mut observed.surroundings);
+        self.surroundings = self.with_those_told(surroundings);
+        Ok(observed)
+    }
+
     /// A link that goes with its sandbox is no loss. Where the namespace is not known yet, after a
     /// start, nothing can be made in it.
     fn is_of_the_living(&self, sandbox: &SandboxId, changes: &[Change]) -> bool {
@@ -192,6 +214,7 @@ impl State {
     fn try_to_mend_shared(&mut self, damage: &Damage) -> Result<(), kernel::Error> {
         self.kernel.apply(&damage.shared, None)?;
         self.kernel.harden_bridge()?;
+        self.keep_computing()?;
         if damage.has_other_rules {
             let desired = self.desired();
             self.kernel.converge_tables(&desired.tables)?;
@@ -247,14 +270,32 @@ impl State {
     fn desired(&self) -> KernelState {
         let node = self.this_node(self.records.sandboxes.clone());
         let (ways, _) = paths::admit(self.backend, &node, &self.peers);
-        self.backend.desired(&node, &ways)
+        self.narrowed(self.backend.desired(&node, &ways))
     }
 
     /// Who is not named is reached: so this is told when the kernel was.
     fn tell_left_out(&self) {
         let node = self.this_node(BTreeMap::new());
         let (_, left_out) = paths::admit(self.backend, &node, &self.peers);
-        self.left_out.send_if_modified(|it| std::mem::replace(it, left_out.clone()) != left_out);
+        if self.left_out.send_if_modified(|it| std::mem::replace(it, left_out.clone()) != left_out)
+        {
+            self.tell_changed();
+        }
+    }
+
+    /// What others need to know of this node may follow from what is around it.
+    fn tell_published(&mut self) {
+        let published = self.published();
+        let overlaps = overlaps(&self.ranges, &self.surroundings.networks, &self.name_servers);
+        let before = (std::mem::replace(&mut self.said, published), &self.overlaps);
+        if before != (self.said.clone(), &overlaps) {
+            self.overlaps = overlaps;
+            self.tell_changed();
+        }
+    }
+
+    pub(crate) fn tell_changed(&self) {
+        self.changed.send_modify(|it| *it += 1);
     }
 
     /// With links on which the machine listened to routers before we told it to listen still.

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use lifecycle::Tasks;
 use node_api::network::{Attachment, Namespace, Status};
 use node_api::{ClusterId, Future, PodNetwork, SandboxId};
+use stdx::Cidr;
 use tokio::sync::watch;
 
 use crate::firewalls::Firewalls;
@@ -16,17 +18,20 @@ use crate::kernel::Kernel;
 use crate::kernel_state::Next;
 use crate::keys::{self, Keys};
 use crate::node::{Peer, PodRange, Surroundings};
+use crate::overlaps::overlaps;
 use crate::paths::{self, Backend, LeftOut};
 use crate::patience::Patience;
 use crate::place::Place;
+use crate::probes::{Target, Tried};
 use crate::records::{Directory, Records};
 use crate::speaker::{self, Bgp, Heard, Wanted};
-use crate::{Config, addresses, firewalls, follow, leftovers};
+use crate::{Config, addresses, firewalls, follow, leftovers, probes};
 
 /// Implements [`PodNetwork`].
 pub struct Network {
     gateways: Vec<IpAddr>,
     left_out: watch::Sender<Vec<LeftOut>>,
+    changed: watch::Sender<u64>,
     firewalls: Arc<Mutex<Firewalls>>,
     state: Arc<Mutex<State>>,
     status: watch::Sender<Status>,
@@ -47,6 +52,19 @@ pub(crate) struct State {
     /// The kernel is as the peers were set last.
     pub(crate) is_converged: bool,
     pub(crate) left_out: watch::Sender<Vec<LeftOut>>,
+    /// Who is to be tried, and what came of it.
+    pub(crate) targets: watch::Sender<Vec<Target>>,
+    pub(crate) tried: watch::Sender<Tried>,
+    /// The longest packets that arrive, of ways that do not take all.
+    pub(crate) limits: BTreeMap<Cidr, u32>,
+    /// Links that compute checksums because of us.
+    pub(crate) computing: BTreeSet<String>,
+    /// What was published last.
+    pub(crate) said: BTreeMap<String, String>,
+    pub(crate) overlaps: Vec<String>,
+    pub(crate) name_servers: Vec<IpAddr>,
+    /// Counts whenever what is told of the network may be something else.
+    pub(crate) changed: watch::Sender<u64>,
     pub(crate) keys: Option<Keys>,
     pub(crate) bgp: Bgp,
     /// With whom BGP is to be spoken; `None`: nobody knows yet.
@@ -84,6 +102,7 @@ impl Network {
     pub fn open(config: Config) -> Result<Self, node_api::Error> {
         let mut firewalls = firewalls_of(&config)?;
         let mut state = State::open(config, Purpose::Serve)?;
+        state.validate_overlaps()?;
         state.converge()?;
         firewalls.converge();
         let network = Self::of(state, firewalls);
@@ -101,8 +120,9 @@ impl Network {
     fn of(state: State, firewalls: Firewalls) -> Self {
         let gateways = state.ranges.iter().map(PodRange::gateway).collect();
         let (status, left_out) = (state.status.clone(), state.left_out.clone());
+        let changed = state.changed.clone();
         let (firewalls, state) = (Arc::new(Mutex::new(firewalls)), Arc::new(Mutex::new(state)));
-        Self { gateways, left_out, firewalls, state, status }
+        Self { gateways, left_out, changed, firewalls, state, status }
     }
 
     /// From now on no pod is connected before the gate knows of its addresses; it is told of those
@@ -120,6 +140,7 @@ impl Network {
     pub fn follow(&self, tasks: &Tasks) -> Result<(), node_api::Error> {
         follow::spawn(tasks, &self.state)?;
         firewalls::follow(tasks, &self.firewalls)?;
+        probes::follow(tasks, &self.state);
         speaker::follow(tasks, &self.state);
         Ok(())
     }
@@ -135,8 +156,12 @@ impl Network {
         lock(&self.state).backend.name() != paths::NONE
     }
 
-    /// What other nodes need to know of this one: annotations of its Node. May change when peers
-    /// are set, and when [`Self::left_out`] does.
+    /// Counts whenever what is told here may be something else: what is published, left out, tried.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// What other nodes need to know of this one: annotations of its Node.
     pub fn published(&self) -> BTreeMap<String, String> {
         lock(&self.state).published()
     }
@@ -144,6 +169,22 @@ impl Network {
     /// Peers whose pods cannot be reached, and why; all others are served.
     pub fn left_out(&self) -> watch::Receiver<Vec<LeftOut>> {
         self.left_out.subscribe()
+    }
+
+    /// What came of trying the ways to those that are not left out.
+    pub fn tried(&self) -> Tried {
+        lock(&self.state).tried.borrow().clone()
+    }
+
+    /// Addresses of pods that somebody else on this machine has as well, in words.
+    pub fn overlaps(&self) -> Vec<String> {
+        lock(&self.state).overlaps.clone()
+    }
+
+    /// Makes a new key by which this node is known, if the one that it has is old. Returns after
+    /// which time to ask again; `None`: there are no keys.
+    pub fn renew_keys(&self, now: SystemTime) -> Future<'_, Option<Duration>> {
+        self.run(move |state| lock(state).renew_keys(now))
     }
 
     /// The Nodes, all of them, as they are now; this one is known by its name. Of two that want the
@@ -254,6 +295,14 @@ impl State {
             knows_peers: backend.name() == paths::NONE,
             is_converged: false,
             left_out: watch::Sender::new(Vec::new()),
+            targets: watch::Sender::new(Vec::new()),
+            tried: watch::Sender::new(Tried::default()),
+            limits: BTreeMap::new(),
+            computing: BTreeSet::new(),
+            said: BTreeMap::new(),
+            overlaps: Vec::new(),
+            name_servers: config.name_servers,
+            changed: watch::Sender::new(0),
             keys,
             bgp: config.bgp,
             wanted: watch::Sender::new(None),
@@ -271,6 +320,31 @@ impl State {
             of_pods: BTreeMap::new(),
             gate: None,
         })
+    }
+
+    /// Where pods run already, an overlap is only told.
+    fn validate_overlaps(&mut self) -> Result<(), node_api::Error> {
+        let around = self.kernel.observe(&[])?.surroundings;
+        let overlaps = overlaps(&self.ranges, &around.networks, &self.name_servers);
+        if overlaps.is_empty() || !self.records.sandboxes.is_empty() {
+            return Ok(());
+        }
+        Err(node_api::Error::Refused(overlaps.join("; ")))
+    }
+
+    fn renew_keys(&mut self, now: SystemTime) -> Result<Option<Duration>, node_api::Error> {
+        if self.keys.is_none() || self.purpose == Purpose::Purge {
+            return Ok(None);
+        }
+        let doing = "make a new key for this node";
+        let renewed = keys::renew(self.directory.path(), now);
+        let (keys, due) = renewed.map_err(|err| node_api::Error::node(doing, err))?;
+        if self.keys.as_ref() != Some(&keys) {
+            tracing::info!("this node has a new key");
+            self.keys = Some(keys);
+            self.converge()?;
+        }
+        Ok(Some(due))
     }
 }
 

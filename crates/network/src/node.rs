@@ -8,6 +8,7 @@ use stdx::{Cidr, Family};
 
 use crate::addresses;
 use crate::keys::Keys;
+use crate::probes::Uplink;
 use crate::records::Record;
 use crate::speaker::Heard;
 
@@ -41,6 +42,8 @@ pub struct Peer {
     /// What it says of itself to others ([`crate::Network::published`]). Nobody has looked at it
     /// yet.
     pub annotations: BTreeMap<String, String>,
+    /// It works, as far as the API knows: then the way to it is tried.
+    pub is_ready: bool,
 }
 
 impl Peer {
@@ -76,6 +79,12 @@ pub(crate) struct ThisNode {
 pub(crate) struct Surroundings {
     /// The largest packet that leaves by the way to other nodes.
     pub(crate) mtu: Option<u32>,
+    /// The links of that way.
+    pub(crate) uplinks: BTreeSet<Uplink>,
+    /// Where packets for the world leave from, of each family that has a way there.
+    pub(crate) world: Vec<IpAddr>,
+    /// Ranges and addresses that others have, and what they are.
+    pub(crate) networks: BTreeMap<Cidr, String>,
     /// All addresses of this machine.
     pub(crate) addresses: BTreeSet<IpAddr>,
     /// Networks of links that are not ours: who is there needs no router.
@@ -152,6 +161,7 @@ pub(crate) mod tests {
             pod_cidrs: pod_cidrs.iter().map(|it| it.parse().unwrap()).collect(),
             addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
             annotations: BTreeMap::new(),
+            is_ready: false,
         }
     }
 }

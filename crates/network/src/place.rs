@@ -1,6 +1,6 @@
 //! Where this node is among the others: its addresses, its MTU, and who its peers are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use node_api::SandboxId;
@@ -23,8 +23,11 @@ const MTU_MIN: u32 = 1280;
 pub(crate) struct Place {
     /// The Node's name.
     node: String,
-    /// In the network of the nodes.
-    pub(crate) addresses: Vec<IpAddr>,
+    /// In the network of the nodes, as they were asked for; none: where packets for the world leave
+    /// from.
+    wanted: Vec<IpAddr>,
+    /// Where they left from when somebody looked last, or before there was no way there.
+    found: Vec<IpAddr>,
     mtu: Option<u32>,
     has_direct_routes: bool,
     /// As far as it is known.
@@ -38,7 +41,24 @@ impl Place {
         mtu: Option<u32>,
         has_direct_routes: bool,
     ) -> Self {
-        Self { node, addresses, mtu, has_direct_routes, own: None }
+        let found = Vec::new();
+        Self { node, wanted: addresses, found, mtu, has_direct_routes, own: None }
+    }
+
+    /// A family without a way to the world keeps what it had: the way may come back.
+    pub(crate) fn follow(&mut self, world: &[IpAddr]) {
+        let is_new = |it: &IpAddr| !world.iter().any(|new| Family::of(*new) == Family::of(*it));
+        let kept = self.found.iter().copied().filter(is_new);
+        self.found = world.iter().copied().chain(kept).collect();
+    }
+
+    /// `machines`: all addresses that this machine has.
+    pub(crate) fn addresses(&self, machines: &BTreeSet<IpAddr>) -> Vec<IpAddr> {
+        let of = |family| self.own.as_ref().and_then(|it| paths::node_public(it, family));
+        let named = [Family::V4, Family::V6].into_iter().filter_map(of);
+        let named = named.filter(|it| machines.contains(it));
+        let others = if self.wanted.is_empty() { &self.found } else { &self.wanted };
+        named.chain(others.iter().copied()).collect()
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -53,10 +73,11 @@ impl Place {
 
 impl State {
     pub(crate) fn this_node(&self, pods: BTreeMap<SandboxId, Record>) -> ThisNode {
+        let addresses = self.place.addresses(&self.surroundings.addresses);
         let is_pods = |it: &IpAddr| self.ranges.iter().any(|range| range.cluster.contains(*it));
         let of = |family: Family| {
             let of_family = |it: &&IpAddr| Family::of(**it) == family && !is_pods(it);
-            self.place.addresses.iter().find(of_family).copied()
+            addresses.iter().find(of_family).copied()
         };
         let public = |family: Family| self.place.overwritten(family).or_else(|| of(family));
         let families = [Family::V4, Family::V6];
@@ -95,9 +116,53 @@ impl State {
         }
         (self.peers, self.place.own) = (peers, own);
         (self.is_converged, self.knows_peers) = (false, true);
-        self.tell_speaker();
         self.converge()?;
         self.is_converged = true;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ips(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|it| it.parse().unwrap()).collect()
+    }
+
+    fn place(wanted: &[&str]) -> Place {
+        Place::new("a".into(), ips(wanted), None, false)
+    }
+
+    #[test]
+    fn addresses_that_nobody_asked_for_follow_the_way_to_the_world() {
+        let mut place = place(&[]);
+        let mut check = |world: &[&str], expected: &[&str]| {
+            place.follow(&ips(world));
+            assert_eq!(place.addresses(&BTreeSet::new()), ips(expected), "{world:?}");
+        };
+        check(&["192.0.2.1", "fd00:2::1"], &["192.0.2.1", "fd00:2::1"]);
+        check(&["192.0.2.9", "fd00:2::1"], &["192.0.2.9", "fd00:2::1"]);
+        // The cable is out, for one family and for both.
+        check(&["fd00:2::1"], &["fd00:2::1", "192.0.2.9"]);
+        check(&[], &["fd00:2::1", "192.0.2.9"]);
+        check(&["198.51.100.1"], &["198.51.100.1", "fd00:2::1"]);
+    }
+
+    #[test]
+    fn those_that_were_asked_for_stay_unless_the_node_names_another_of_its_own() {
+        let mut place = place(&["192.0.2.1"]);
+        place.follow(&ips(&["192.0.2.9"]));
+        let machines: BTreeSet<_> = ips(&["192.0.2.1", "198.51.100.1"]).into_iter().collect();
+        assert_eq!(place.addresses(&machines), ips(&["192.0.2.1"]));
+        let mut named = |address: &str| {
+            let name = "flannel.alpha.coreos.com/node-public-ip".to_owned();
+            let annotations = [(name, address.to_owned())].into();
+            place.own = Some(Peer { annotations, ..Peer::default() });
+            place.addresses(&machines)[0]
+        };
+        assert_eq!(named("198.51.100.1"), ips(&["198.51.100.1"])[0]);
+        assert_eq!(named("203.0.113.1"), ips(&["192.0.2.1"])[0]);
+        assert_eq!(named("nonsense"), ips(&["192.0.2.1"])[0]);
     }
 }

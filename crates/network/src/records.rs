@@ -125,6 +125,10 @@ impl Directory {
         })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Removes the files, and the folder if nothing else is in it.
     pub(crate) fn remove(&self) -> Result<(), node_api::Error> {
         for file in self.files()? {

@@ -74,6 +74,7 @@ impl Neighborhood<'_> {
             let mut socket = RouteSocket::open()?;
             links = socket.links()?;
             networks = networks_of_others(&mut socket, &links, own)?;
+            networks.extend(name_servers());
         }
         let links = links.into_iter().map(|it| (it.name, it.group)).collect();
         let own_dir = std::fs::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
@@ -127,6 +128,16 @@ fn is_of_link(range: Cidr) -> bool {
         IpAddr::V4(_) => false,
         IpAddr::V6(it) => it.is_unicast_link_local() || it.is_multicast(),
     }
+}
+
+/// Whom this machine asks for names: where a pod or a Service had the address, it would ask that.
+fn name_servers() -> impl Iterator<Item = Network> {
+    let servers = crate::node::name_servers().into_iter();
+    let servers = servers.map(|it| it.ip()).filter(|it| !it.is_loopback());
+    servers.map(|it| Network {
+        range: Cidr::host(it),
+        what: format!("the name server {it} of /etc/resolv.conf"),
+    })
 }
 
 fn networks_of_others(

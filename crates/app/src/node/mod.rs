@@ -37,7 +37,9 @@ pub(crate) use derived_id::derive as derive_id;
 pub(crate) use identities::{Clients, DNS, NETWORK, PROXY, user_of};
 pub(crate) use kubelet_parts::{KubeletWiring, run as run_kubelet};
 pub(crate) use late_network::LateNetwork;
-pub(crate) use machine::{addresses as machine_addresses, architecture, id as machine_id};
+pub(crate) use machine::{
+    addresses as machine_addresses, architecture, id as machine_id, name_servers,
+};
 pub(crate) use pod_ranges::{PodRanges, follow as follow_pod_ranges, wait as wait_for_pod_ranges};
 pub(crate) use purge::{purge, purge_settings};
 pub(crate) use requirements::validate as check_requirements;
@@ -65,7 +67,8 @@ pub(crate) fn network_config(settings: &Settings, data_dir: &Path) -> network::C
     network::Config {
         cluster: settings.cluster,
         node: settings.node_name.clone(),
-        addresses: settings.node_addresses(&[]),
+        addresses: settings.node_ips.clone(),
+        name_servers: machine::name_servers().iter().map(SocketAddr::ip).collect(),
         backend: settings.network.to_owned(),
         has_direct_routes: settings.has_direct_routes,
         bgp: settings.bgp.clone(),

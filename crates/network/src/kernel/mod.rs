@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use linux::netlink::conntrack::Conntrack;
+use linux::netlink::ethtool::Ethtool;
 use linux::netlink::nftables::{self, Nftables, Table};
 use linux::netlink::notices::{Notice, Notices};
 use linux::netlink::route::{Destination, Link, Route, RouteSocket, Scope};
@@ -26,6 +27,7 @@ use rustix::io::Errno;
 use stdx::Family;
 
 pub(crate) use carrying::Carried;
+pub(crate) use observe::Observed;
 pub(crate) use pod::PodNamespace;
 
 use self::carrying::Carrying;
@@ -253,6 +255,16 @@ impl Kernel {
             }
         }
         Ok(false)
+    }
+
+    /// The link leaves checksums to nobody. One that is gone is no concern.
+    pub(crate) fn compute_checksums(&mut self, link: &str) -> Result<(), Error> {
+        let Some(mut ethtool) = Ethtool::open_in(&self.namespace())? else { return Ok(()) };
+        let is_there = self.routes.link(link)?.is_some_and(|it| self.is_ours(&it));
+        if is_there && ethtool.leaves_checksums(link)? {
+            ethtool.leave_checksums(link, false)?;
+        }
+        Ok(())
     }
 
     /// The worker, if packets are carried by one.

@@ -12,6 +12,11 @@ use super::pod::{POD_LINK, PodNamespace};
 use super::{Error, Kernel, Watched, has_our_protocol, lock};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, PodEnd, Remote, Route};
 use crate::node::Surroundings;
+use crate::probes::Uplink;
+
+/// Shorter prefixes are ways to the whole world, such as the two halves that VPNs put before the
+/// default route.
+const PREFIX_MIN: u8 = 8;
 
 /// Without rules and settings.
 #[derive(Debug, Default)]
@@ -129,8 +134,17 @@ impl Kernel {
             Some(TunnelKind::Vxlan(vxlan)) => Some(vxlan.vni),
             _ => None,
         };
+        let ways_out = || links.iter().filter(|it| uplinks.contains(&it.index));
+        let uplink = |it: &route::Link| Uplink {
+            name: it.name.clone(),
+            mtu: it.mtu,
+            is_up: it.is_up && it.has_carrier,
+        };
         let surroundings = Surroundings {
-            mtu: links.iter().filter(|it| uplinks.contains(&it.index)).map(|it| it.mtu).min(),
+            mtu: ways_out().map(|it| it.mtu).min(),
+            uplinks: ways_out().map(uplink).collect(),
+            world: world(addresses, routes),
+            networks: self.networks(links, addresses, routes),
             addresses: addresses.iter().map(|it| it.address).collect(),
             connected: networks
                 .filter_map(|it| Cidr::containing(it.address, it.prefix_length))
@@ -142,6 +156,36 @@ impl Kernel {
         };
         *lock(&self.watched) = Watched { own, uplinks };
         surroundings
+    }
+
+    /// What others have, where it could meet addresses of pods.
+    fn networks(
+        &self,
+        links: &[route::Link],
+        addresses: &[Address],
+        routes: &[route::Route],
+    ) -> BTreeMap<Cidr, String> {
+        let link = |index: u32| links.iter().find(|it| it.index == index);
+        let is_own = |index: u32| link(index).is_some_and(|it| self.is_ours(it));
+        let name = |index: u32| link(index).map_or("a link that is gone", |it| it.name.as_str());
+        let mut networks = BTreeMap::new();
+        for route in routes {
+            let Destination { address, prefix_length } = route.destination;
+            let is_ours = route.metric == self.cluster.link_group() && has_our_protocol(route);
+            if is_ours || route.link.is_some_and(is_own) || prefix_length < PREFIX_MIN {
+                continue;
+            }
+            let over =
+                route.link.map_or("to nowhere".to_owned(), |it| format!("over {}", name(it)));
+            if let Some(range) = Cidr::containing(address, prefix_length) {
+                networks.insert(range, format!("the route {range} {over}"));
+            }
+        }
+        for it in addresses.iter().filter(|it| !is_own(it.link)) {
+            let what = format!("the address {} of {}", it.address, name(it.link));
+            networks.insert(Cidr::host(it.address), what);
+        }
+        networks
     }
 
     /// `None`: not ours. Those on our links are, whoever made them, but for what the kernel makes
@@ -191,6 +235,20 @@ impl Kernel {
         }
         Ok(state)
     }
+}
+
+/// Where packets for the world leave from, by the best way of each family.
+fn world(addresses: &[Address], routes: &[route::Route]) -> Vec<IpAddr> {
+    let best = |default: Destination| {
+        let of_it = routes.iter().filter(|it| it.destination == default && it.link.is_some());
+        let route = of_it.min_by_key(|it| it.metric)?;
+        let is_usable = |it: &&Address| {
+            let is_of_family = it.address.is_ipv4() == default.address.is_ipv4();
+            Some(it.link) == route.link && is_of_family && it.scope == 0
+        };
+        route.source.or_else(|| addresses.iter().find(is_usable).map(|it| it.address))
+    };
+    [Destination::DEFAULT, Destination::DEFAULT_IPV6].into_iter().filter_map(best).collect()
 }
 
 /// The links that have the addresses by which others reach this node; without such, those by which

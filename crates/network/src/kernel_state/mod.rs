@@ -138,6 +138,11 @@ impl Route {
         }
     }
 
+    /// To another node, perhaps.
+    pub(crate) fn leads_away(&self) -> bool {
+        !matches!(self.next, Next::Nowhere | Next::Blackhole)
+    }
+
     /// The kernel has one route to a destination per metric, and ours have two metrics: that of
     /// routes over our links, and that which says whose the others are.
     fn replaces(&self, other: &Self) -> bool {

@@ -25,18 +25,29 @@ const NOTHING: &str = "null";
 const VALUE_MAX: usize = 1024;
 
 /// All that this program ever says: what of it is not said any more is to be taken back.
-pub const ANNOTATIONS: [&str; 6] = [
+pub const ANNOTATIONS: [&str; 7] = [
     "flannel.alpha.coreos.com/backend-data",
     "flannel.alpha.coreos.com/backend-type",
     "flannel.alpha.coreos.com/backend-v6-data",
     "flannel.alpha.coreos.com/kube-subnet-manager",
     "flannel.alpha.coreos.com/public-ip",
     "flannel.alpha.coreos.com/public-ipv6",
+    PROBES,
 ];
+
+/// The first addresses of a node's ranges answer: flannel's own nodes have none without pods.
+const PROBES: &str = "network.xebec.local/probes";
+/// How they answer.
+const ECHO: &str = "echo";
 
 /// Whether an annotation of a Node is about ways to it.
 pub fn concerns(annotation: &str) -> bool {
-    annotation.starts_with(PREFIX)
+    annotation.starts_with(PREFIX) || annotation == PROBES
+}
+
+/// Whether the way to the peer can be tried.
+pub(crate) fn answers(peer: &Peer) -> bool {
+    peer.annotations.get(PROBES).is_some_and(|it| it == ECHO)
 }
 
 fn of_data(family: Family) -> &'static str {
@@ -89,7 +100,8 @@ pub(super) fn annotations(
     if said.iter().all(|(name, _)| *name != of_data(Family::V4)) {
         said.push((of_data(Family::V4), NOTHING.to_owned()));
     }
-    said.into_iter().map(|(name, value)| (format!("{PREFIX}{name}"), value)).collect()
+    let said = said.into_iter().map(|(name, value)| (format!("{PREFIX}{name}"), value));
+    said.chain([(PROBES.to_owned(), ECHO.to_owned())]).collect()
 }
 
 pub(super) fn vxlan_data(vni: u32, mac: HardwareAddress) -> Option<String> {
@@ -103,9 +115,18 @@ pub(super) fn wireguard_data(key: Key, port: u16) -> Option<String> {
 
 /// What an administrator wants said in place of this node's own address.
 pub(crate) fn public_wanted(peer: &Peer, family: Family) -> Option<IpAddr> {
+    wanted(peer, family, ["public-ip-overwrite", "public-ipv6-overwrite"])
+}
+
+/// Which of this node's own addresses an administrator wants others to find it by.
+pub(crate) fn node_public(peer: &Peer, family: Family) -> Option<IpAddr> {
+    wanted(peer, family, ["node-public-ip", "node-public-ipv6"])
+}
+
+fn wanted(peer: &Peer, family: Family, [v4, v6]: [&str; 2]) -> Option<IpAddr> {
     let name = match family {
-        Family::V4 => "public-ip-overwrite",
-        Family::V6 => "public-ipv6-overwrite",
+        Family::V4 => v4,
+        Family::V6 => v6,
     };
     let wanted = said(peer, name).ok()??.parse().ok()?;
     (Family::of(wanted) == family).then_some(wanted)

@@ -28,11 +28,12 @@ use stdx::{Cidr, Family};
 use crate::kernel_state::{KernelState, Next, Route};
 use crate::links::Kind;
 use crate::node::{Peer, ThisNode};
+use crate::probes::Tunnel;
 
 pub use admission::LeftOut;
 pub(crate) use admission::admit;
-pub(crate) use flannel::public_wanted;
 pub use flannel::{ANNOTATIONS, concerns};
+pub(crate) use flannel::{answers, node_public, public_wanted};
 
 pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
@@ -67,6 +68,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// What other nodes need to know of this one.
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String>;
+
+    /// What packets are wrapped in on this way.
+    fn tunnel(&self, _node: &ThisNode, _way: &Way) -> Option<Tunnel> {
+        None
+    }
 
     /// How pods of this range of the peer can be reached; if not, why not.
     fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal>;

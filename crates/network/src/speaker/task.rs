@@ -114,6 +114,10 @@ impl Running {
                         return;
                     }
                     let wanted = self.wanted.borrow_and_update().clone().unwrap_or_default();
+                    if self.speaker.place.local != wanted.local {
+                        self.listeners.clear();
+                        self.speaker.move_to(&wanted.local);
+                    }
                     self.speaker.want(&wanted);
                     self.listen();
                 }
@@ -208,16 +212,28 @@ impl Speaker {
         self.place.local.iter().copied().find(|it| Family::of(*it) == family)
     }
 
+    /// Sessions that are held with another address end, and begin anew.
+    fn move_to(&mut self, local: &[IpAddr]) {
+        for address in self.neighbors.keys().copied().collect::<Vec<_>>() {
+            self.leave(address);
+        }
+        self.place.local = local.to_owned();
+    }
+
+    fn leave(&mut self, address: IpAddr) {
+        let now = self.now();
+        let farewell = self.neighbors.get_mut(&address).map(|it| it.peer.shut_down(now));
+        self.carry_out(address, farewell.unwrap_or_default());
+        self.neighbors.remove(&address);
+    }
+
     fn want(&mut self, wanted: &Wanted) {
         let gone = self
             .neighbors
             .iter()
             .filter(|(address, it)| wanted.neighbors.get(*address) != Some(&it.number));
         for address in gone.map(|it| *it.0).collect::<Vec<_>>() {
-            let now = self.now();
-            let farewell = self.neighbors.get_mut(&address).map(|it| it.peer.shut_down(now));
-            self.carry_out(address, farewell.unwrap_or_default());
-            self.neighbors.remove(&address);
+            self.leave(address);
         }
         for (address, number) in &wanted.neighbors {
             if !self.neighbors.contains_key(address) {

@@ -14,6 +14,8 @@ pub(crate) struct Wanted {
     /// Their ASes.
     pub(crate) neighbors: BTreeMap<IpAddr, u32>,
     pub(crate) announced: BTreeMap<Cidr, Announcement>,
+    /// This node's addresses, of each family one at the most.
+    pub(crate) local: Vec<IpAddr>,
 }
 
 /// A session is over IPv4 where both sides have it, and carries both families.
@@ -29,7 +31,7 @@ pub(crate) fn wanted(bgp: &Bgp, node: &ThisNode, peers: &[Peer]) -> Wanted {
         let said = Announcement { next_hop, communities: Vec::new(), local_preference: None };
         Some((it.node, said))
     });
-    Wanted { neighbors, announced: announced.collect() }
+    Wanted { neighbors, announced: announced.collect(), local: node.local.clone() }
 }
 
 /// Where both sides find each other.

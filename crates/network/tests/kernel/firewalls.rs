@@ -1,12 +1,10 @@
 //! Firewalls as others set them up: pods' packets pass all the same, nobody else's do, and nothing of
 //! it stays.
 
-use std::process::{Command, Stdio};
-
 use linux::network_namespace::NetworkNamespace;
 use network::NONE;
 
-use crate::places::{Families, Node, Pod, ask, bring_up_loopback, receive, udp};
+use crate::places::{Families, Node, Pod, ask, bring_up_loopback, receive, shell, udp};
 use crate::switch::Switch;
 
 /// A program that is there, and what to do with it.
@@ -104,16 +102,6 @@ impl Firewall {
 
     fn start(&self, place: &NetworkNamespace) {
         shell(place, self.set_up).unwrap();
-    }
-}
-
-/// What the commands say.
-fn shell(place: &NetworkNamespace, commands: &str) -> Result<String, String> {
-    let run = || Command::new("sh").args(["-euc", commands]).stdin(Stdio::null()).output().unwrap();
-    let output = place.run(run).unwrap();
-    match output.status.success() {
-        true => Ok(String::from_utf8(output.stdout).unwrap()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
@@ -133,6 +134,7 @@ impl Node {
             cluster: cluster(),
             node: "node-1".into(),
             addresses: Vec::new(),
+            name_servers: Vec::new(),
             backend: NONE.into(),
             has_direct_routes: false,
             bgp: network::Bgp::default(),
@@ -366,4 +368,14 @@ pub(crate) fn receive(socket: &UdpSocket) -> Result<(String, SocketAddr), io::Er
     let mut buffer = [0; 100];
     let (length, sender) = socket.recv_from(&mut buffer)?;
     Ok((String::from_utf8_lossy(&buffer[..length]).into_owned(), sender))
+}
+
+/// What the commands say, in this place.
+pub(crate) fn shell(place: &NetworkNamespace, commands: &str) -> Result<String, String> {
+    let run = || Command::new("sh").args(["-euc", commands]).stdin(Stdio::null()).output().unwrap();
+    let output = place.run(run).unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout).unwrap()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
 }

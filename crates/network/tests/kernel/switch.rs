@@ -13,7 +13,7 @@ use linux::netlink::route::{
 };
 use linux::network_namespace::NetworkNamespace;
 use linux::sysctl;
-use network::{Bgp, Config, LeftOut, Network, Peer};
+use network::{Bgp, Config, LeftOut, Network, Peer, Tried};
 use node_api::network::Attachment;
 use node_api::{PodNetwork as _, SandboxId};
 
@@ -51,6 +51,8 @@ pub(crate) struct Member {
     network: Option<Network>,
     pub(crate) runtime: tokio::runtime::Runtime,
     pub(crate) directory: tempfile::TempDir,
+    /// Where it is, if it was told so.
+    told: Option<Vec<IpAddr>>,
 }
 
 impl Switch {
@@ -142,6 +144,7 @@ impl Switch {
             network,
             runtime,
             directory,
+            told: None,
         };
         self.plug_in(&member);
         member.open();
@@ -217,7 +220,8 @@ impl Member {
         Config {
             cluster: cluster(),
             node: format!("node-{n}"),
-            addresses: self.addresses(),
+            addresses: self.told.clone().unwrap_or_else(|| self.addresses()),
+            name_servers: Vec::new(),
             backend: self.backend.clone(),
             has_direct_routes: self.has_direct_routes,
             bgp: self.bgp.clone(),
@@ -255,6 +259,12 @@ impl Member {
         self.open();
     }
 
+    /// Starts anew, and is there, or finds out where it is.
+    pub(crate) fn restart_at(&mut self, addresses: &[&str]) {
+        self.told = Some(addresses.iter().map(|it| ip(it)).collect());
+        self.open();
+    }
+
     /// Returns when no peer is left out.
     pub(crate) fn wait_for_all(&self) {
         let mut left_out = self.network().left_out();
@@ -282,7 +292,28 @@ impl Member {
             pod_cidrs: self.config().ranges.iter().map(|it| it.node).collect(),
             addresses: self.addresses(),
             annotations: self.network().published(),
+            is_ready: false,
         }
+    }
+
+    /// Those work: the ways to them are tried.
+    pub(crate) fn set_ready_peers(&self, peers: &[&Self]) {
+        self.set(peers.iter().map(|it| Peer { is_ready: true, ..it.as_peer() }).collect());
+    }
+
+    /// Returns when what came of trying the ways is so.
+    pub(crate) fn wait_for_tried(&self, is_it: impl Fn(&Tried) -> bool) -> Tried {
+        let mut changes = self.network().changes();
+        let waiting = async {
+            loop {
+                let tried = self.network().tried();
+                if is_it(&tried) {
+                    return tried;
+                }
+                changes.changed().await.unwrap();
+            }
+        };
+        self.runtime.block_on(waiting)
     }
 
     pub(crate) fn set_peers(&self, peers: &[&Self]) {

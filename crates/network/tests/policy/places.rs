@@ -124,6 +124,7 @@ impl Node {
             cluster: cluster(),
             node: node_name(n),
             addresses: addresses(n).into(),
+            name_servers: Vec::new(),
             has_direct_routes: false,
             bgp: network::Bgp::default(),
             backend: HOST_GW.to_owned(),
@@ -154,6 +155,7 @@ impl Node {
             pod_cidrs: ranges.map(|it| it.parse().unwrap()).into(),
             addresses: addresses(self.n).into(),
             annotations: BTreeMap::new(),
+            is_ready: false,
         }
     }
 

@@ -283,8 +283,11 @@ impl Choosing<'_> {
     fn validate_range(&mut self, kind: &RangeKind, range: Cidr) {
         let RangeKind { of, flag, .. } = kind;
         if let Some(owner) = self.owner_of_range(range, false) {
+            let mut candidates = kind.candidates(range.family());
+            let free = candidates.find(|it| self.owner_of_range(*it, true).is_none());
+            let advice = free.map(|it| format!(", such as {it}")).unwrap_or_default();
             self.problems.push(format!(
-                "the addresses of {of}, {range}, are taken by {owner}: choose others with {flag}"
+                "the addresses of {of}, {range}, are taken by {owner}: choose others with {flag}{advice}"
             ));
         }
     }

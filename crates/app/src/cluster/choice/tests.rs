@@ -130,11 +130,11 @@ fn what_was_asked_for_is_never_changed_and_who_has_it_is_named() {
     let cidr = |text| Some(parse_pod_cidrs(text).unwrap());
     taken(
         Wishes { pod_cidrs: cidr("10.244.128.0/17"), ..wishes() },
-        "the addresses of pods, 10.244.128.0/17, are taken by the cluster a in /data/a (process 42): choose others with --pod-cidr",
+        "the addresses of pods, 10.244.128.0/17, are taken by the cluster a in /data/a (process 42): choose others with --pod-cidr, such as 10.245.0.0/16",
     );
     taken(
         Wishes { service_cidrs: cidr("10.244.0.0/16"), ..wishes() },
-        "the addresses of Services, 10.244.0.0/16, are taken by the cluster a in /data/a (process 42): choose others with --service-cidr",
+        "the addresses of Services, 10.244.0.0/16, are taken by the cluster a in /data/a (process 42): choose others with --service-cidr, such as 10.97.0.0/16",
     );
     taken(
         Wishes { node_ports: Some(parse_port_range("32000-33000").unwrap()), ..wishes() },
@@ -212,7 +212,7 @@ fn routes_and_links_of_others_are_passed_over_or_told() {
         &Wishes { pod_cidrs: Some(parse_pod_cidrs("10.244.0.0/20").unwrap()), ..wishes() },
         None,
         &vpn,
-        "the addresses of pods, 10.244.0.0/20, are taken by the route 10.244.0.0/16 over tun0: choose others with --pod-cidr",
+        "the addresses of pods, 10.244.0.0/20, are taken by the route 10.244.0.0/16 over tun0: choose others with --pod-cidr, such as 10.245.0.0/16",
     );
     let all = Neighborhood { networks: vec![route("10.0.0.0/8")], ..around(Vec::new()) };
     let expected = FIRST.replace("10.244", "172.24").replace("10.96", "172.28");

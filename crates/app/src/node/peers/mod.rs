@@ -14,16 +14,19 @@ use client::{Client, PatchKind};
 use informer::{EventHandler, Factory, SharedInformer};
 use k8s_openapi::api::core::v1::ObjectReference;
 use lifecycle::Tasks;
-use network::{LeftOut, Network, Peer};
+use network::{Network, Peer};
 use reconcile::{EventRecorder, EventType};
 use stdx::{Backoff, World, error_chain};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use place::NodePlace;
-use plan::{Outcome, Patches, plan};
+use plan::{Note, Outcome, Patches, notes, plan};
 
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Of a back end without keys.
+const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Nodes change in bursts, and their heartbeats say nothing that matters here.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -62,7 +65,8 @@ pub(crate) fn spawn(
             network: network.clone(),
             nodes: nodes.clone(),
             changed: changed.clone(),
-            left_out: network.left_out(),
+            told_of: network.changes(),
+            renew_at: None,
             node: node.clone(),
             name: name.clone(),
             events: events.clone(),
@@ -103,13 +107,16 @@ struct Follower {
     network: Arc<Network>,
     nodes: Arc<SharedInformer<NodePlace>>,
     changed: Arc<Notify>,
-    left_out: watch::Receiver<Vec<LeftOut>>,
+    /// What the network has to say is something else.
+    told_of: watch::Receiver<u64>,
+    /// When the network is asked for a new key.
+    renew_at: Option<Instant>,
     /// As the node.
     node: Client,
     name: String,
     events: EventRecorder,
-    /// Whom an Event tells of, and with which words.
-    told: BTreeSet<(String, String)>,
+    /// What Events tell of.
+    told: BTreeSet<Note>,
     world: World,
 }
 
@@ -133,8 +140,9 @@ impl Follower {
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}
-                changed = self.left_out.changed() => if changed.is_err() { return },
+                changed = self.told_of.changed() => if changed.is_err() { return },
                 () = after(delay) => {}
+                () = until(self.renew_at) => {}
             }
             tokio::time::sleep(SETTLE).await;
         }
@@ -142,21 +150,34 @@ impl Follower {
 
     /// Observes, tells the network, and writes what this Node does not say yet.
     async fn follow(&mut self) -> Result<(), String> {
+        self.renew_keys().await;
         let result = self.network.set_peers(self.peers()).await;
-        let outcome = match &result {
-            Ok(()) => Outcome::Whole,
-            Err(err) => Outcome::Broken(error_chain(err)),
-        };
-        let left_out = self.left_out.borrow_and_update().clone();
-        self.tell(left_out);
+        let result = result.map_err(|err| error_chain(&err));
+        self.told_of.mark_unchanged();
         let network = self.network.clone();
-        let published = tokio::task::spawn_blocking(move || network.published()).await;
-        let published = published.map_err(|err| err.to_string())?;
+        let ask = move || {
+            let left_out = network.left_out().borrow().clone();
+            (network.published(), left_out, network.tried(), network.overlaps())
+        };
+        let asked = tokio::task::spawn_blocking(ask).await;
+        let (published, left_out, tried, overlaps) = asked.map_err(|err| err.to_string())?;
+        self.tell(notes(&self.name, &left_out, &tried, &overlaps));
+        let outcome = Outcome::of(result.clone(), &tried, &overlaps);
         self.publish(&published, &outcome).await.map_err(|err| err.to_string())?;
-        match outcome {
-            Outcome::Whole => Ok(()),
-            Outcome::Broken(why) => Err(why),
+        result
+    }
+
+    /// A key that cannot be renewed is the old one, and asked for again.
+    async fn renew_keys(&mut self) {
+        if self.renew_at.is_some_and(|it| it > Instant::now()) {
+            return;
         }
+        let renewed = self.network.renew_keys(self.world.clock.now().into()).await;
+        let due = renewed.unwrap_or_else(|err| {
+            tracing::warn!(error = error_chain(&err), "the node's key");
+            Some(RETRY_MAX)
+        });
+        self.renew_at = Some(Instant::now() + due.unwrap_or(NEVER));
     }
 
     /// The oldest first: of two that want the same, it has it.
@@ -188,12 +209,10 @@ impl Follower {
         Ok(())
     }
 
-    /// Once for each reason, as long as it holds.
-    fn tell(&mut self, left_out: Vec<LeftOut>) {
-        let grave = left_out.into_iter().filter(|it| !it.is_early);
-        let now: BTreeSet<_> = grave.map(|it| (it.node, it.why)).collect();
-        for (node, why) in now.difference(&self.told) {
-            tracing::warn!(node, why, "pods of a node cannot be reached");
+    /// Once for each, as long as it holds.
+    fn tell(&mut self, now: BTreeSet<Note>) {
+        for Note { node, reason, message } in now.difference(&self.told) {
+            tracing::warn!(node, reason, message, "the ways between nodes");
             let known = self.nodes.indexer().get(&ObjectKey::cluster(&**node));
             let about = ObjectReference {
                 api_version: Some("v1".to_owned()),
@@ -202,8 +221,7 @@ impl Follower {
                 uid: known.map(|it| it.uid.clone()),
                 ..ObjectReference::default()
             };
-            let message = format!("node {} does not reach its pods: {why}", self.name);
-            self.events.event_about(about, EventType::Warning, "PeerLeftOut", message);
+            self.events.event_about(about, EventType::Warning, reason, message.clone());
         }
         self.told = now;
     }
@@ -213,6 +231,13 @@ fn unless_gone<T>(result: Result<T, ApiError>) -> Result<(), ApiError> {
     match result {
         Err(err) if !err.is_not_found() => Err(err),
         _ => Ok(()),
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 

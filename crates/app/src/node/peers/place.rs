@@ -12,6 +12,7 @@ use network::Peer;
 use serde::Deserialize;
 
 pub(super) const CONDITION: &str = "NetworkUnavailable";
+const READY: &str = "Ready";
 const INTERNAL: &str = "InternalIP";
 /// One of each family is one too many to be sure.
 const ADDRESSES_MAX: usize = 16;
@@ -29,6 +30,7 @@ pub(super) struct NodePlace {
     pub(super) annotations: BTreeMap<String, String>,
     /// Whether it says that it has no network, and why.
     pub(super) condition: Option<NodeCondition>,
+    pub(super) is_ready: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -74,8 +76,10 @@ impl View for NodePlace {
         let annotations = metadata.annotations.unwrap_or_default().into_iter();
         let addresses = status.addresses.unwrap_or_default().into_iter();
         let internal = addresses.filter(|it| it.type_ == INTERNAL);
-        let mut conditions = status.conditions.unwrap_or_default().into_iter();
+        let conditions = status.conditions.unwrap_or_default();
+        let is_ready = |it: &NodeCondition| it.type_ == READY && it.status == "True";
         Ok(Self {
+            is_ready: conditions.iter().any(is_ready),
             name: stored.meta.key.name.clone(),
             uid: stored.meta.uid.clone(),
             created: metadata.creation_timestamp,
@@ -85,7 +89,7 @@ impl View for NodePlace {
                 .take(ADDRESSES_MAX)
                 .collect(),
             annotations: annotations.filter(|(name, _)| network::concerns(name)).collect(),
-            condition: conditions.find(|it| it.type_ == CONDITION),
+            condition: conditions.into_iter().find(|it| it.type_ == CONDITION),
         })
     }
 }
@@ -99,6 +103,7 @@ impl NodePlace {
             pod_cidrs: ranges.filter_map(|it| it.parse().ok()).collect(),
             addresses: self.addresses.clone(),
             annotations: self.annotations.clone(),
+            is_ready: self.is_ready,
         }
     }
 }

@@ -47,6 +47,7 @@ fn nodes_say_where_they_are_and_of_what_kind_their_network_is() {
         "flannel.alpha.coreos.com/kube-subnet-manager=true",
         "flannel.alpha.coreos.com/public-ip=192.0.2.1",
         "flannel.alpha.coreos.com/public-ipv6=fd00:2::1",
+        "network.xebec.local/probes=echo",
     ];
     assert_eq!(said, expected);
     let mut other = peer("b", &["10.244.2.0/24"], &["192.0.2.2"]);

@@ -12,6 +12,7 @@ use super::devices::{self, Names};
 use super::{Backend, By, IPIP, Refusal, Way, end_of, flannel};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, Route};
 use crate::node::{Peer, ThisNode};
+use crate::probes::Tunnel;
 use crate::{node_itself, table};
 
 /// There is none of IPv6.
@@ -38,6 +39,11 @@ impl Backend for Ipip {
 
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String> {
         flannel::annotations(node, IPIP, |_| None)
+    }
+
+    fn tunnel(&self, node: &ThisNode, way: &Way) -> Option<Tunnel> {
+        let link = || devices::device(node, Family::V4, &NAMES, false).name;
+        matches!(way.by, By::Ipip).then(|| Tunnel { link: link(), wrapping: "IP protocol 4" })
     }
 
     fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal> {

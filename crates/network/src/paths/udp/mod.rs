@@ -14,6 +14,7 @@ use super::devices::{self, Names};
 use super::{Backend, By, Refusal, UDP, Way, end_of, flannel};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, Route};
 use crate::node::{Peer, ThisNode};
+use crate::probes::Tunnel;
 use crate::{node_itself, table};
 
 /// There is none of IPv6.
@@ -40,6 +41,11 @@ impl Backend for Udp {
 
     fn published(&self, node: &ThisNode) -> BTreeMap<String, String> {
         flannel::annotations(node, UDP, |_| None)
+    }
+
+    fn tunnel(&self, node: &ThisNode, _way: &Way) -> Option<Tunnel> {
+        let link = devices::device(node, Family::V4, &NAMES, false).name;
+        Some(Tunnel { link, wrapping: "UDP port 8285" })
     }
 
     fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal> {

@@ -13,6 +13,7 @@ use super::devices::{self, Names};
 use super::{Backend, By, Refusal, VXLAN, Way, end_of, families_of, flannel};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, Remote, Route};
 use crate::node::{Peer, ThisNode};
+use crate::probes::Tunnel;
 use crate::{hardware, node_itself, table};
 
 /// Of flannel, and of Linux before the number 4789 was given.
@@ -47,6 +48,12 @@ impl Backend for Vxlan {
             let (_, vni) = device(node, family);
             flannel::vxlan_data(vni, hardware::of_tunnel(range.node))
         })
+    }
+
+    fn tunnel(&self, node: &ThisNode, way: &Way) -> Option<Tunnel> {
+        let link = || device(node, way.range.family()).0;
+        matches!(way.by, By::Vxlan { .. })
+            .then(|| Tunnel { link: link(), wrapping: "UDP port 8472" })
     }
 
     fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal> {

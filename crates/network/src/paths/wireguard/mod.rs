@@ -13,6 +13,7 @@ use super::{Backend, By, Refusal, WIREGUARD, Way, end_of, families_of, flannel};
 use crate::kernel_state::{KernelState, Link, LinkKind, Next, Route};
 use crate::node::{Peer, ThisNode};
 use crate::node_itself;
+use crate::probes::Tunnel;
 
 /// Of IPv4 and of IPv6.
 pub(super) const PORT: u16 = 51820;
@@ -45,6 +46,11 @@ impl Backend for Wireguard {
             let keys = node.keys.as_ref()?;
             flannel::wireguard_data(keys.public, device(node, family).1)
         })
+    }
+
+    fn tunnel(&self, node: &ThisNode, way: &Way) -> Option<Tunnel> {
+        let link = device(node, way.range.family()).0;
+        Some(Tunnel { link, wrapping: "UDP (port 51820, of IPv6 51821)" })
     }
 
     fn way(&self, node: &ThisNode, peer: &Peer, range: Cidr) -> Result<Way, Refusal> {
