@@ -9,6 +9,7 @@
 //! {"gone": OBJECT}
 //! {"rest": 2}                            nothing changes for so many seconds
 //! {"look at": ["apps/v1 replicasets", ...]}   beside what every case looks at
+//! {"show hashes": true}                  of revisions: both sides are to store the same bytes
 //! ```
 //!
 //! Objects without a namespace are in the case's own; those whose name begins with `cluster:` are
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::Result;
-use crate::normal;
+use crate::normal::{self, Hashes};
 use crate::server::Server;
 
 /// How long one step may take.
@@ -64,7 +65,9 @@ impl Case {
         let _ = server
             .write("DELETE", &format!("/api/v1/namespaces/{namespace}"), JSON, &json!({}))
             .await;
-        Ok(normal::form(&seen, &namespace))
+        let shows_hashes = self.steps.iter().any(|it| it["show hashes"] == true);
+        let hashes = if shows_hashes { Hashes::Shown } else { Hashes::Hidden };
+        Ok(normal::form(&seen, &namespace, hashes))
     }
 
     async fn take(
@@ -98,7 +101,7 @@ impl Case {
             until(server, &place.object(), &what, |it: Option<&Value>| it.is_none()).await?;
         } else if let Some(seconds) = step.get("rest").and_then(Value::as_u64) {
             rest(server, namespace, looked_at, Duration::from_secs(seconds)).await?;
-        } else if step.get("look at").is_none() {
+        } else if step.get("look at").or_else(|| step.get("show hashes")).is_none() {
             return Err(format!("an unknown step: {step}").into());
         }
         Ok(())
@@ -161,6 +164,8 @@ fn plural(kind: &str) -> String {
         "endpoints" => kind,
         "networkpolicy" => "networkpolicies".to_owned(),
         "ingress" => "ingresses".to_owned(),
+        // What is said of a pod, under its own name.
+        "podmetrics" => "pods".to_owned(),
         _ => format!("{kind}s"),
     }
 }

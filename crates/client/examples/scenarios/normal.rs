@@ -5,9 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+/// Whether the hashes of revisions are compared, which are made of the bytes that are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hashes {
+    Shown,
+    Hidden,
+}
+
 /// Of what was seen, by what it is of.
-pub(crate) fn form(seen: &Value, namespace: &str) -> Value {
-    let names = names(seen, namespace);
+pub(crate) fn form(seen: &Value, namespace: &str, hashes: Hashes) -> Value {
+    let names = names(seen, namespace, hashes);
     let mut normal = Map::new();
     for (what, items) in seen.as_object().into_iter().flatten() {
         let items = items.as_array().into_iter().flatten();
@@ -40,17 +47,20 @@ fn written(value: &Value, names: &BTreeMap<String, String>) -> String {
 }
 
 /// Names that chance or a hash has made, ids and the namespace, with what stands for them.
-fn names(seen: &Value, namespace: &str) -> BTreeMap<String, String> {
+fn names(seen: &Value, namespace: &str, hashes: Hashes) -> BTreeMap<String, String> {
+    let is_shown = hashes == Hashes::Shown;
     let mut names = BTreeMap::new();
     let lists = seen.as_object().into_iter().flatten();
     let lists = lists.filter(|(what, _)| *what != "v1 events");
-    for object in lists.flat_map(|(_, items)| items.as_array().into_iter().flatten()) {
+    let objects = lists
+        .flat_map(|(what, items)| items.as_array().into_iter().flatten().map(move |it| (what, it)));
+    for (what, object) in objects {
         let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
         if !text("uid").is_empty() {
             names.insert(text("uid").to_owned(), "<uid>".to_owned());
         }
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-        for (key, value) in labels {
+        for (key, value) in labels.filter(|_| !is_shown) {
             if ["pod-template-hash", "controller-revision-hash", "controller.kubernetes.io/hash"]
                 .contains(&key.as_str())
             {
@@ -58,7 +68,8 @@ fn names(seen: &Value, namespace: &str) -> BTreeMap<String, String> {
             }
         }
         let (name, is_made) = (text("name"), !object["metadata"]["ownerReferences"].is_null());
-        if is_made || !text("generateName").is_empty() {
+        let is_revision = is_shown && what.ends_with(" controllerrevisions");
+        if !is_revision && (is_made || !text("generateName").is_empty()) {
             names.insert(name.to_owned(), by_chance(name));
         }
     }
@@ -150,6 +161,15 @@ fn object(object: &Value) -> Value {
             metadata.remove(own);
         }
     }
+    // Each cluster has its own authority and its own key.
+    if object["type"] == "kubernetes.io/service-account-token" {
+        for own in ["ca.crt", "token"] {
+            let data = object["data"].as_object_mut();
+            if let Some(value) = data.and_then(|it| it.get_mut(own)) {
+                *value = Value::from(format!("<{own}>"));
+            }
+        }
+    }
     // How many writes it took is the writer's own affair.
     if kind == "EndpointSlice" || !object["addressType"].is_null() {
         object["metadata"].as_object_mut().map(|it| it.remove("generation"));
@@ -209,6 +229,7 @@ fn in_order(value: &mut Value) {
                     "notReadyAddresses",
                     "active",
                     "finalizers",
+                    "taints",
                 ]
                 .contains(&key.as_str())
                     && let Some(items) = value.as_array_mut()

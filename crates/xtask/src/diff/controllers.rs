@@ -67,12 +67,14 @@ fn play(
 fn manager(program: &Path, words: &[&str], server: &Server) -> Result<Beside> {
     let (data, kubeconfig) = (server.data(), server.kubeconfig());
     let log = File::create(data.join("manager.log"))?;
+    let key = data.join("pki/service-account.key");
     let child = Command::new(program)
         .args(words)
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .args(["--leader-elect=false", "--use-service-account-credentials=false"])
         .args(["--secure-port=0", "--controllers=*"])
         .arg(format!("--root-ca-file={}", data.join("pki/ca.crt").display()))
+        .arg(format!("--service-account-private-key-file={}", key.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
