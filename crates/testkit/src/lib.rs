@@ -14,4 +14,7 @@ pub use cluster::{Cluster, Options};
 pub use extensions::Extensions;
 pub use faults::Faults;
 pub use history::History;
-pub use invariants::{miscounted_jobs, objects_beyond, pods_beyond, shared_identities, violations};
+pub use invariants::{
+    deletions, miscounted_jobs, objects_beyond, pods_beyond, remains, replicas_outside,
+    shared_identities, violations,
+};
