@@ -15,13 +15,16 @@ use jiff::{SignedDuration, Timestamp};
 use lifecycle::{Shutdown, Tasks};
 use stdx::{Backoff, World};
 
-use super::request::ask;
-use crate::pki_files::{read_pair, remove_pair, write_pair};
+use super::request::{Wish, ask};
+use super::storage::Storage;
 
 /// Signers begin certificates this much before they sign them: clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 /// A machine that sleeps does not count the time, so that the calendar is looked at once a day.
 const LOOK_MAX: Duration = Duration::from_secs(24 * 3600);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// As upstream's kubelet.
+const PATIENCE_WITH_PEOPLE: Duration = Duration::from_secs(15 * 60);
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
@@ -80,12 +83,14 @@ impl Purpose {
     }
 }
 
-/// Where they are kept, and for which node.
+/// Where they are kept, for which node, and how they are asked for.
 #[derive(Clone)]
 pub(crate) struct Credentials {
-    pub(crate) folder: PathBuf,
-    pub(crate) node: String,
-    pub(crate) world: World,
+    storage: Storage,
+    node: String,
+    world: World,
+    /// How long a request may wait for approval and signature.
+    patience: Duration,
 }
 
 /// One that is kept: what connections show, and until when it holds.
@@ -96,25 +101,38 @@ pub(crate) struct Kept {
 }
 
 impl Credentials {
+    /// Where controllers approve and sign, which takes milliseconds.
+    pub(crate) fn new(folder: PathBuf, node: &str, world: &World) -> Self {
+        let (storage, node) = (Storage::Pairs(folder), node.to_owned());
+        Self { storage, node, world: world.clone(), patience: PATIENCE }
+    }
+
+    /// Of an upstream kubelet, whose requests people may approve.
+    pub(crate) fn of_kubelet(folder: PathBuf, node: &str, world: &World) -> Self {
+        let (storage, node) = (Storage::Dated(folder), node.to_owned());
+        Self { storage, node, world: world.clone(), patience: PATIENCE_WITH_PEOPLE }
+    }
+
     /// As `client`, which is the node, or somebody who may become it.
     pub(crate) async fn ask(&self, client: &Client, purpose: &Purpose) -> Result<Identity> {
         let what = format!("{} ({})", self.node, purpose.file());
         let subject = purpose.subject(&self.node);
-        ask(client, purpose.signer(), &subject, &what, &self.world).await
+        let wish = Wish { signer: purpose.signer(), subject: &subject, patience: self.patience };
+        ask(client, &wish, &what, &self.world).await
     }
 
     pub(crate) fn save(&self, purpose: &Purpose, identity: &Identity) -> Result<()> {
-        write_pair(&self.folder, purpose.file(), identity)
+        self.storage.save(purpose, identity, self.world.clock.now())
     }
 
     /// For a node that is somebody else from now on.
     pub(crate) fn forget(&self, purpose: &Purpose) -> Result<()> {
-        remove_pair(&self.folder, purpose.file())
+        self.storage.forget(purpose)
     }
 
     /// `None`: there is none, or it holds no more.
     pub(crate) fn load(&self, purpose: &Purpose) -> Result<Option<Identity>> {
-        let Some(identity) = read_pair(&self.folder, purpose.file())? else { return Ok(None) };
+        let Some(identity) = self.storage.load(purpose)? else { return Ok(None) };
         let is_good = identity.not_after()? > self.world.clock.now();
         Ok(is_good.then_some(identity))
     }
@@ -123,6 +141,12 @@ impl Credentials {
         let shown = Rotating::new(identity)
             .with_context(|| format!("using the certificate `{}`", purpose.file()))?;
         Ok(Kept { purpose, shown, life: Life::of(identity)? })
+    }
+
+    /// One that nobody signed, which is shown until there is a signed one.
+    pub(crate) fn keep_unsigned(&self, purpose: Purpose, identity: &Identity) -> Result<Kept> {
+        let now = self.world.clock.now();
+        Ok(Kept { life: Life { begin: now, end: now }, ..self.keep(purpose, identity)? })
     }
 
     /// The one that there is, else a new one.

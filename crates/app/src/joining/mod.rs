@@ -10,6 +10,7 @@ mod refusal;
 mod registered;
 mod request;
 mod servers;
+mod storage;
 mod token;
 mod version;
 
@@ -22,5 +23,6 @@ pub(crate) use refusal::Refusal;
 pub(crate) use registered::check_name;
 pub(crate) use request::is_unauthorized;
 pub(crate) use servers::follow_servers;
+pub(crate) use storage::current as current_path;
 pub(crate) use token::{JoinToken, Place, Target, parse_pin};
 pub(crate) use version::check_version;

@@ -17,20 +17,26 @@ use stdx::World;
 
 use super::Refusal;
 
-/// Approval and signature take milliseconds where controllers do it.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Between watches that ended.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// What is asked for.
+pub(super) struct Wish<'a> {
+    /// And the usage of the certificate.
+    pub(super) signer: (&'a str, &'a str),
+    pub(super) subject: &'a Subject,
+    pub(super) patience: Duration,
+}
 
 /// `what` is named where it fails.
 pub(super) async fn ask(
     client: &Client,
-    (signer, usage): (&str, &str),
-    subject: &Subject,
+    wish: &Wish<'_>,
     what: &str,
     world: &World,
 ) -> Result<Identity> {
-    let wanted = Wanted::create(subject)?;
+    let (signer, usage) = wish.signer;
+    let wanted = Wanted::create(wish.subject)?;
     let name = format!("xebec-{}", world.random.uuid());
     let request = CertificateSigningRequest {
         metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
@@ -44,10 +50,10 @@ pub(super) async fn ask(
     };
     let created = client.api::<CertificateSigningRequest>().create(request).await;
     created.with_context(|| format!("asking for the certificate of {what}"))?;
-    let waiting = tokio::time::timeout(PATIENCE, wait(client, &name, what));
+    let waiting = tokio::time::timeout(wish.patience, wait(client, &name, what));
     let unsigned = || Refusal::NotSigned {
         what: what.to_owned(),
-        seconds: PATIENCE.as_secs(),
+        seconds: wish.patience.as_secs(),
         request: name.clone(),
     };
     let certificate = waiting.await.map_err(|_| unsigned())??;

@@ -79,8 +79,7 @@ pub(super) async fn enter(
     let as_bearer = Config { token: Some(bearer), ..config(place, &ca_pem) };
     let bootstrap = connect(&as_bearer, world, tasks)?;
     check_version(&bootstrap, place).await?;
-    let credentials =
-        Credentials { folder: PathBuf::new(), node: name.to_owned(), world: world.clone() };
+    let credentials = Credentials::new(PathBuf::new(), name, world);
     let kubelet =
         credentials.ask(&bootstrap, &Purpose::Kubelet).await.map_err(
             |err| match is_unauthorized(&err) {
@@ -120,7 +119,7 @@ impl Entered {
         let path = super::authority(data);
         write_private(&path, self.ca_pem.as_bytes())
             .with_context(|| format!("writing {}", path.display()))?;
-        let credentials = Credentials { folder, node: name.to_owned(), world: World::system() };
+        let credentials = Credentials::new(folder, name, &World::system());
         // Those of a node that was here before are not this one's.
         for component in &Purpose::COMPONENTS {
             credentials.forget(component)?;

@@ -100,7 +100,7 @@ fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
 fn is_in(flags: &Flags, directory: &Path, cluster: &Cluster) -> bool {
     let Some(node) = &cluster.node else { return false };
     let (folder, world) = (directory.join("pki"), World::system());
-    let credentials = Credentials { folder, node: node.name.clone(), world: world.clone() };
+    let credentials = Credentials::new(folder, &node.name, &world);
     let Ok(Some(identity)) = credentials.load(&Purpose::Kubelet) else { return false };
     let Some(target) = flags.target.as_ref().filter(|it| flags.has_token(it)) else { return true };
     let Ok(ca_pem) = read(&directory.join("pki").join(AUTHORITY)) else { return true };

@@ -68,8 +68,7 @@ pub(super) async fn start(
     let node = cluster.node.as_ref().context("a machine that has joined has a node")?;
     let joined = cluster.joined.as_ref().context("a machine that has joined knows where")?;
     let place = Place::parse(&joined.server).map_err(anyhow::Error::msg)?;
-    let credentials =
-        Credentials { folder: data.pki(), node: node.name.clone(), world: world.clone() };
+    let credentials = Credentials::new(data.pki(), &node.name, &world);
     let connecting = Connecting {
         server: place.url(),
         others: Servers::new(&joined.others),

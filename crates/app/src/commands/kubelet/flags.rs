@@ -19,9 +19,10 @@ pub(crate) struct Flags {
     /// How to reach the API server, and as whom: system:node:NAME in the group system:nodes
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: PathBuf,
-    /// Taken where --kubeconfig is there already; a node cannot ask for its certificate yet
+    /// With whose token the certificate of the node is asked for, and --kubeconfig written, if that is
+    /// not there or its certificate has ended
     #[arg(long, value_name = "FILE")]
-    bootstrap_kubeconfig: Option<PathBuf>,
+    pub(super) bootstrap_kubeconfig: Option<PathBuf>,
     /// A KubeletConfiguration; flags count in place of what it says
     #[arg(long, value_name = "FILE", value_parser = data_dir::parser())]
     config: Option<PathBuf>,
@@ -31,8 +32,8 @@ pub(crate) struct Flags {
     /// Where volumes of pods are kept; containers, images and network in `xebec` below it
     #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet", value_parser = data_dir::parser())]
     pub(super) root_dir: PathBuf,
-    /// Where a certificate is kept that is made for want of --tls-cert-file (default: `pki` below
-    /// --root-dir)
+    /// Where certificates are kept that are asked for, or made for want of --tls-cert-file (default:
+    /// `pki` below --root-dir)
     #[arg(long, value_name = "DIR", value_parser = data_dir::parser())]
     cert_dir: Option<PathBuf>,
     /// Name of the node (default: the host's)
@@ -80,6 +81,12 @@ struct FileFlags {
     /// Its key
     #[arg(long, value_name = "FILE", value_parser = data_dir::parser())]
     tls_private_key_file: Option<PathBuf>,
+    /// Ask for another client certificate when two thirds of the life of this one are over
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    rotate_certificates: Option<bool>,
+    /// Ask for the certificate to serve with, and for another in time
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    rotate_server_certificates: Option<bool>,
     /// Authority of clients' certificates; without it the one of the kubeconfig
     #[arg(long, value_name = "FILE", value_parser = data_dir::parser())]
     client_ca_file: Option<PathBuf>,
@@ -143,6 +150,8 @@ impl FileFlags {
             ("healthzBindAddress", value(&self.healthz_bind_address)),
             ("tlsCertFile", value(&self.tls_cert_file)),
             ("tlsPrivateKeyFile", value(&self.tls_private_key_file)),
+            ("rotateCertificates", value(&self.rotate_certificates)),
+            ("serverTLSBootstrap", value(&self.rotate_server_certificates)),
             ("authentication.x509.clientCAFile", value(&self.client_ca_file)),
             ("authentication.anonymous.enabled", value(&self.anonymous_auth)),
             ("authorization.mode", value(&self.authorization_mode)),
@@ -183,13 +192,6 @@ impl Flags {
     }
 
     pub(super) fn validate(&self) -> Result<()> {
-        if self.bootstrap_kubeconfig.is_some() && !self.kubeconfig.exists() {
-            bail!(
-                "--bootstrap-kubeconfig: asking for a certificate is not supported yet, and {} is not there: make it with \
-                 `xebec enroll` where the cluster's data directory is",
-                self.kubeconfig.display()
-            );
-        }
         let problems = apimachinery::validation::is_dns_subdomain(&self.node_name());
         match problems.first() {
             Some(problem) => bail!("--hostname-override {:?}: {problem}", self.node_name()),

@@ -1,5 +1,6 @@
 //! `xebec kubelet`: the kubelet alone, over HTTPS.
 
+mod client;
 mod flags;
 mod serving;
 mod start;
@@ -42,6 +43,7 @@ fn validate(configuration: &KubeletConfiguration) -> Result<()> {
     if configuration.fail_cgroup_v1 && !is_unified {
         bail!("failCgroupV1: this machine has cgroup v1");
     }
+    serving::validate(configuration)?;
     start::container_runtime(configuration).map(|_| ())
 }
 

@@ -1,36 +1,78 @@
 //! What the kubelet shows to those who call it: a certificate from files, or one that it made
-//! itself and keeps, as upstream's does.
+//! itself and keeps, as upstream's does, until somebody signs one, if it is to ask for that.
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
-use authn::pki::{Authority, Identity};
+use anyhow::{Context as _, Result, ensure};
+use authn::pki::{Authority, Identity, Rotating};
 use jiff::SignedDuration;
 use stdx::World;
 
 use super::flags::Flags;
 use crate::component_config::kubelet::KubeletConfiguration;
 use crate::data_dir::{make_private, write_private};
+use crate::joining::{Credentials, Kept, Purpose};
 
 /// One that ends sooner is made anew at a start.
 const LEFT_MIN: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-pub(super) fn identity(
+/// What is shown, and what is to be exchanged of it.
+pub(super) struct Serving {
+    pub(super) shown: Arc<Rotating>,
+    pub(super) kept: Option<Kept>,
+}
+
+pub(super) fn serving(
+    flags: &Flags,
+    configuration: &KubeletConfiguration,
+    credentials: &Credentials,
+    addresses: &[IpAddr],
+    world: &World,
+) -> Result<Serving> {
+    if configuration.server_tls_bootstrap {
+        let purpose = Purpose::Serving(addresses.to_vec());
+        let kept = match credentials.load(&purpose)? {
+            Some(signed) => credentials.keep(purpose, &signed)?,
+            None => {
+                let own = own(&flags.cert_dir(), &flags.node_name(), addresses, world)?;
+                credentials.keep_unsigned(purpose, &own)?
+            }
+        };
+        return Ok(Serving { shown: kept.shown.clone(), kept: Some(kept) });
+    }
+    let identity = identity(flags, configuration, addresses, world)?;
+    let shown = Rotating::new(&identity).context("reading the certificate to serve with")?;
+    Ok(Serving { shown, kept: None })
+}
+
+/// What no single field shows.
+pub(super) fn validate(configuration: &KubeletConfiguration) -> Result<()> {
+    let (certificate, key) = (&configuration.tls_cert_file, &configuration.tls_private_key_file);
+    let is_given = |it: &Path| !it.as_os_str().is_empty();
+    ensure!(
+        is_given(certificate) == is_given(key),
+        "tlsCertFile and tlsPrivateKeyFile: give both or none"
+    );
+    ensure!(
+        !configuration.server_tls_bootstrap || !is_given(certificate),
+        "serverTLSBootstrap: there is a tlsCertFile already; give one of the two"
+    );
+    Ok(())
+}
+
+fn identity(
     flags: &Flags,
     configuration: &KubeletConfiguration,
     addresses: &[IpAddr],
     world: &World,
 ) -> Result<Identity> {
     let (certificate, key) = (&configuration.tls_cert_file, &configuration.tls_private_key_file);
-    match (certificate.as_os_str().is_empty(), key.as_os_str().is_empty()) {
-        (false, false) => Ok(Identity {
-            certificate_pem: Flags::read(certificate)?,
-            private_key_pem: Flags::read(key)?,
-        }),
-        (true, true) => own(&flags.cert_dir(), &flags.node_name(), addresses, world),
-        _ => bail!("tlsCertFile and tlsPrivateKeyFile: give both or none"),
+    if certificate.as_os_str().is_empty() {
+        return own(&flags.cert_dir(), &flags.node_name(), addresses, world);
     }
+    Ok(Identity { certificate_pem: Flags::read(certificate)?, private_key_pem: Flags::read(key)? })
 }
 
 /// `kubelet.crt` and `kubelet.key`, as upstream names them.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use apimachinery::quantity::Amount;
-use authn::pki::Rotating;
 use features::Gates;
 use informer::Factory;
 use k8s_openapi::api::core::v1::Taint;
@@ -20,18 +19,17 @@ use network::Network;
 use stdx::{Backoff, World};
 use telemetry::Registry;
 
+use super::client::{self, Connected};
 use super::flags::Flags;
 use super::serving;
 use super::state::State;
 use crate::commands::network::parse_pod_cidrs;
-use crate::commands::remote;
 use crate::component_config::kubelet::KubeletConfiguration;
 use crate::control_plane::KUBERNETES_VERSION;
 use crate::data_dir::{DataDir, make_private};
 use crate::node::{self, ContainersConfig, KubeletWiring, LateNetwork, PodRanges};
 use crate::plain_server;
 
-const NAME: &str = "kubelet";
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
@@ -49,15 +47,15 @@ pub(super) async fn start(
     tasks: &Tasks,
 ) -> Result<Started> {
     let world = World::system();
-    let remote = remote::config(&flags.kubeconfig, NAME, &metrics)?;
-    let client = remote::connect(&remote, NAME, tasks, &world)?;
     let addresses = match &flags.node_ip {
         Some(addresses) => addresses.0.clone(),
         None => node::machine_addresses(),
     };
     ensure!(!addresses.is_empty(), "this machine has no way to the world: give --node-ip");
     let data = DataDir::open(&flags.data_dir())?;
-    let state = state(flags, configuration, &remote.ca_pem, &data)?;
+    let Connected { client, ca_pem, credentials } =
+        client::connect(flags, configuration, &metrics, &world, tasks).await?;
+    let state = state(flags, configuration, &ca_pem, &data)?;
     let factory = Factory::new(client.clone(), world.clone(), tasks);
     let opening = Opening {
         network: Arc::new(LateNetwork::new()),
@@ -83,22 +81,25 @@ pub(super) async fn start(
     config.has_trust_bundles = gates.is_enabled(features::CLUSTER_TRUST_BUNDLE_PROJECTION);
     config.has_pod_certificates = gates.is_enabled(features::POD_CERTIFICATE_REQUEST);
     let listen = config.listen;
-    let serving = serving::identity(flags, configuration, &addresses, &world)?;
+    let serving = serving::serving(flags, configuration, &credentials, &addresses, &world)?;
     let wiring = KubeletWiring {
         config,
         containers: containers_config(configuration, &state, &data)?,
         data_dir: data.path(),
         pod_network: network,
-        client,
+        client: client.clone(),
         factory,
-        serving: Rotating::new(&serving).context("reading the certificate to serve with")?,
-        client_ca: serving::client_authority(configuration, &remote.ca_pem)?,
+        serving: serving.shown,
+        client_ca: serving::client_authority(configuration, &ca_pem)?,
         metrics,
         port_flag: "--port",
         world: &world,
         tasks,
     };
     node::run_kubelet(wiring).await?;
+    if let Some(kept) = serving.kept {
+        credentials.renew(kept, &client, Vec::new(), tasks);
+    }
     let healthz = SocketAddr::new(configuration.healthz_bind_address, configuration.healthz_port);
     if healthz.port() != 0 {
         let health = plain_server::serve(healthz, "--healthz-port", plain_server::healthz, tasks);

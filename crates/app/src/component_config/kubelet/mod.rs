@@ -23,6 +23,9 @@ pub(crate) struct KubeletConfiguration {
     pub(crate) port: u16,
     pub(crate) tls_cert_file: PathBuf,
     pub(crate) tls_private_key_file: PathBuf,
+    pub(crate) rotate_certificates: bool,
+    #[serde(rename = "serverTLSBootstrap")]
+    pub(crate) server_tls_bootstrap: bool,
     pub(crate) authentication: Authentication,
     /// 0: nobody listens.
     pub(crate) healthz_port: u16,
