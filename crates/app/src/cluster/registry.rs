@@ -66,6 +66,16 @@ impl Registry {
         Ok(known)
     }
 
+    /// Where a cluster is that is told by its directory or its name, be it there or not.
+    pub(crate) fn place(&self, directory: Option<&Path>, name: Option<&Name>) -> Result<PathBuf> {
+        if let Some(directory) = directory {
+            return Ok(directory.to_owned());
+        }
+        let name = name.cloned().unwrap_or_default();
+        let known = self.by_name(&name)?;
+        Ok(known.map_or_else(|| data_dir::default_path(&name), |it| it.data_dir))
+    }
+
     pub(crate) fn by_name(&self, name: &Name) -> Result<Option<Known>> {
         Ok(self.clusters()?.into_iter().find(|it| it.cluster.name == *name))
     }

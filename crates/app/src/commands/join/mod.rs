@@ -55,7 +55,8 @@ pub(crate) fn run(flags: Flags) -> Result<()> {
 /// All that can be refused is refused here, before anything is made: by this machine, and by the
 /// cluster.
 fn prepare(flags: &Flags) -> Result<(Cluster, DataDir)> {
-    let directory = directory(flags)?;
+    let registry = Registry::of_this_user();
+    let directory = registry.place(flags.data_dir.as_deref(), flags.name.as_ref())?;
     data_dir::validate(&directory)?;
     flags.ways.validate()?;
     node::check_requirements()?;
@@ -108,16 +109,6 @@ fn is_in(flags: &Flags, directory: &Path, cluster: &Cluster) -> bool {
         enter::is_shut_out(&identity, (&target.place, &ca_pem), &world, tasks).await
     });
     !asked.unwrap_or(false)
-}
-
-/// The one that was given, else where the cluster of that name is or would be.
-fn directory(flags: &Flags) -> Result<PathBuf> {
-    if let Some(directory) = &flags.data_dir {
-        return Ok(directory.clone());
-    }
-    let name = flags.name.clone().unwrap_or_default();
-    let known = Registry::of_this_user().by_name(&name)?;
-    Ok(known.map_or_else(|| data_dir::default_path(&name), |it| it.data_dir))
 }
 
 fn wishes(flags: &Flags, joins: Option<Joined>, entered: Option<&Entered>) -> Wishes {

@@ -189,7 +189,8 @@ fn prepare(flags: &Flags) -> Result<Claim> {
     flags.datastore.validate()?;
     flags.token_keys.validate()?;
     kubeconfig_file::validate()?;
-    claim(&directory(flags)?, &wishes(flags))
+    let registry = Registry::of_this_user();
+    claim(&registry.place(flags.data_dir.as_deref(), flags.name.as_ref())?, &wishes(flags))
 }
 
 /// What the server of this process has for the controllers.
@@ -199,16 +200,6 @@ fn availability(flags: &Flags) -> Result<Availability> {
         gates: flags.component.gates(),
         serves: Arc::new(move |(group, version, plural)| config.is_enabled(group, version, plural)),
     })
-}
-
-/// The one that was given, else where the cluster of that name is or would be.
-fn directory(flags: &Flags) -> Result<PathBuf> {
-    if let Some(directory) = &flags.data_dir {
-        return Ok(directory.clone());
-    }
-    let name = flags.name.clone().unwrap_or_default();
-    let known = Registry::of_this_user().by_name(&name)?;
-    Ok(known.map_or_else(|| data_dir::default_path(&name), |it| it.data_dir))
 }
 
 fn wishes(flags: &Flags) -> Wishes {
